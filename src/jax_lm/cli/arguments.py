@@ -1,0 +1,70 @@
+"""Command-line arguments from dataclasses: tyro, with unknown flags told in one sentence."""
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_type_hints
+
+import tyro
+
+from jax_lm.errors import UsageError
+
+Arguments = TypeVar("Arguments")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the closest known word, or an empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def parse(
+    arguments: type[Arguments],
+    args: list[str],
+    prog: str,
+    description: str,
+    default: Arguments | None = None,
+) -> Arguments:
+    """Parse ``args`` into the dataclass ``arguments``.
+
+    Args:
+        arguments: a dataclass; a docstring under each field becomes its help.
+        args: the words after the verb.
+        prog: shown in usage, such as ``jax-lm train``.
+        description: shown by ``--help``; ends with a worked example.
+        default: an instance whose values are the defaults.
+
+    Raises:
+        UsageError: a flag is not known; the nearest one is named.
+    """
+    given: dict[str, Any] = {} if default is None else {"default": default}
+    parsed, unknown = tyro.cli(
+        arguments, args=args, prog=prog, description=description, return_unknown_args=True, **given
+    )
+    if unknown:
+        raise UsageError(_unknown_message(unknown[0], flags_of(arguments), prog))
+    return parsed
+
+
+def flags_of(arguments: type[Any], prefix: str = "") -> list[str]:
+    """Every flag a dataclass gives, nested ones with dots, in kebab case."""
+    flags = []
+    hints = get_type_hints(arguments)
+    for field in dataclasses.fields(arguments):
+        name = f"{prefix}{field.name.replace('_', '-')}"
+        kind = hints[field.name]
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            flags.extend(flags_of(kind, f"{name}."))
+        else:
+            flags.append(f"--{name}")
+    return flags
+
+
+def _unknown_message(word: str, flags: list[str], prog: str) -> str:
+    if not word.startswith("-"):
+        return f"unexpected argument {word!r}; see {prog} --help"
+    flag = word.split("=", 1)[0].replace("_", "-")
+    leaves = {f"--{known.removeprefix('--').rsplit('.', 1)[-1]}": known for known in flags}
+    close = difflib.get_close_matches(flag, [*flags, *leaves], n=1, cutoff=0.5)
+    meant = f"; did you mean {leaves.get(close[0], close[0])}?" if close else ""
+    return f"unknown flag {flag}{meant} (see {prog} --help)"

@@ -1,0 +1,1 @@
+"""Where text lives: sources of documents (no JAX)."""

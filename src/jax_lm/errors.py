@@ -1,0 +1,30 @@
+"""Errors meant for people: one sentence that says what was wrong, where, and what to do."""
+
+
+class JaxLMError(Exception):
+    """Bad input or a failed run; the command line prints the message alone and exits 1."""
+
+    exit_code = 1
+
+
+class UsageError(JaxLMError):
+    """An unknown flag or key, or flags that contradict each other; exit code 2."""
+
+    exit_code = 2
+
+
+class SavedAndStopped(JaxLMError):
+    """A run saved itself and stopped because a signal asked it to; exit code 75."""
+
+    exit_code = 75
+
+
+class StoppedByUser(JaxLMError):
+    """Ctrl-C, after whatever could be saved was saved; exit code 130."""
+
+    exit_code = 130
+
+
+def missing_extra(package: str, extra: str, purpose: str) -> JaxLMError:
+    """The error for an optional dependency that is not installed."""
+    return JaxLMError(f"{purpose} needs {package}: pip install 'jax-lm[{extra}]'")

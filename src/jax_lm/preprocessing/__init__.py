@@ -1,0 +1,1 @@
+"""Documents -> feature rows on disk (no JAX)."""

@@ -1,0 +1,1 @@
+"""Text <-> ids (no JAX)."""

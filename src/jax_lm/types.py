@@ -1,0 +1,60 @@
+"""The things that flow: documents of weighted segments, rows of ids, batches.
+
+Nothing here imports JAX, so preprocessing and loading workers stay light. ``Batch`` is a
+NamedTuple, which JAX already treats as a pytree (an absent field is an empty subtree).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of text and the weight of its tokens in the loss (0: context only)."""
+
+    text: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text as weighted segments.
+
+    Plain text is one segment of weight 1; an input/output pair is weights 0 and 1.
+    """
+
+    segments: tuple[Segment, ...]
+    id: str
+    """Stable and readable: where the document came from, such as ``news.jsonl:7``."""
+    subset: str = ""
+    """Name of the part of the corpus that metrics are reported for; empty: no parts."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The segments' text, joined."""
+        return "".join(segment.text for segment in self.segments)
+
+
+class Rows(NamedTuple):
+    """Feature rows as they lie in memory; ``width`` is T, or T + 1 where labels are the shift."""
+
+    input_ids: Int[np.ndarray, "batch width"]
+    lengths: Int[np.ndarray, "batch"]
+    """Number of real tokens of each row; what follows is padding."""
+    labels: Int[np.ndarray, "batch width"] | None = None
+    """The next token of each position, -100 where not scored; None: the plain shift."""
+    loss_weights: Float[np.ndarray, "batch width"] | None = None
+
+
+class Batch(NamedTuple):
+    """What a decoder-only model trains on; every array is ``[batch, seq]``."""
+
+    input_ids: Int[np.ndarray, "batch seq"]
+    targets: Int[np.ndarray, "batch seq"]
+    loss_mask: Float[np.ndarray, "batch seq"]
+    """Weight of each target in the loss; 0 where the target is padding or context."""
