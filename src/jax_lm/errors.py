@@ -1,5 +1,8 @@
 """Errors meant for people: one sentence that says what was wrong, where, and what to do."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class JaxLMError(Exception):
     """Bad input or a failed run; the command line prints the message alone and exits 1."""
@@ -28,3 +31,9 @@ class StoppedByUser(JaxLMError):
 def missing_extra(package: str, extra: str, purpose: str) -> JaxLMError:
     """The error for an optional dependency that is not installed."""
     return JaxLMError(f"{purpose} needs {package}: pip install 'jax-lm[{extra}]'")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the closest known word, or an empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -2,7 +2,6 @@
 
 import dataclasses
 import difflib
-from collections.abc import Iterable
 from typing import Any, TypeVar, get_type_hints
 
 import tyro
@@ -10,12 +9,6 @@ import tyro
 from jax_lm.errors import UsageError
 
 Arguments = TypeVar("Arguments")
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` for the closest known word, or an empty string."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def parse(
@@ -38,6 +31,7 @@ def parse(
         UsageError: a flag is not known; the nearest one is named.
     """
     given: dict[str, Any] = {} if default is None else {"default": default}
+    parsed: Arguments
     parsed, unknown = tyro.cli(
         arguments, args=args, prog=prog, description=description, return_unknown_args=True, **given
     )
@@ -68,3 +62,26 @@ def _unknown_message(word: str, flags: list[str], prog: str) -> str:
     close = difflib.get_close_matches(flag, [*flags, *leaves], n=1, cutoff=0.5)
     meant = f"; did you mean {leaves.get(close[0], close[0])}?" if close else ""
     return f"unknown flag {flag}{meant} (see {prog} --help)"
+
+
+def take_flag(args: list[str], flag: str) -> tuple[bool, list[str]]:
+    """Whether ``flag`` is among the arguments, and the others."""
+    return flag in args, [arg for arg in args if arg != flag]
+
+
+def take_value(args: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """The value of ``--flag VALUE`` or ``--flag=VALUE``, if it is given, and the others.
+
+    Raises:
+        UsageError: the flag has no value.
+    """
+    for index, arg in enumerate(args):
+        name, equals, value = arg.partition("=")
+        if name != flag:
+            continue
+        if equals:
+            return value, args[:index] + args[index + 1 :]
+        if index + 1 == len(args):
+            raise UsageError(f"{flag} needs a value")
+        return args[index + 1], args[:index] + args[index + 2 :]
+    return None, args

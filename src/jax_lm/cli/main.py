@@ -4,8 +4,7 @@ import sys
 from importlib import import_module
 
 import jax_lm
-from jax_lm.cli.arguments import nearest
-from jax_lm.errors import JaxLMError, UsageError
+from jax_lm.errors import JaxLMError, UsageError, nearest
 
 VERBS = {
     "quickstart": "the whole journey in minutes, on a CPU with no network",

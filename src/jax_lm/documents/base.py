@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from jax_lm.errors import JaxLMError
 from jax_lm.types import Document
 
 
@@ -22,12 +23,40 @@ class DocumentRange(NamedTuple):
     stop: Cursor
 
 
+class RejectedRecord(NamedTuple):
+    """A record that could not be read, kept so that nothing is dropped silently."""
+
+    file: str
+    line: int
+    """Counts from 1."""
+    reason: str
+    raw: str
+    """The record as it stands in the file; bytes that are not UTF-8 appear as ``\\xNN``."""
+
+
+class BadRecord(JaxLMError):
+    """A malformed record; ``record`` says which."""
+
+    def __init__(self, record: RejectedRecord):
+        super().__init__(f"{record.file}:{record.line}: {record.reason}")
+        self.record = record
+
+    def __reduce__(self) -> tuple[type["BadRecord"], tuple[RejectedRecord]]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.record,)
+
+
 class DocumentSource(Protocol):
     """Documents in a fixed order, readable from any position; picklable, so workers can read it."""
 
     @property
     def name(self) -> str:
         """What the user wrote to name it, without secrets."""
+        ...
+
+    @property
+    def rejects(self) -> list[RejectedRecord]:
+        """What ``read`` skipped so far, where it was told to skip; the caller may clear it."""
         ...
 
     def fingerprint(self) -> str:
@@ -45,6 +74,12 @@ class DocumentSource(Protocol):
         """Yield documents from ``start``, each with the cursor right after it.
 
         Raises:
-            JaxLMError: a record is malformed; the message names the file and the line.
+            BadRecord: a record is malformed (a JaxLMError); it names the file and the line.
         """
         ...
+
+
+def iterate_texts(source: DocumentSource) -> Iterator[str]:
+    """The text of every segment of a source, in order."""
+    for _, document in source.read(Cursor(0, 0)):
+        yield from (segment.text for segment in document.segments)

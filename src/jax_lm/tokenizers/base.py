@@ -72,3 +72,8 @@ class Tokenizer(Protocol):
     def save(self, directory: Path) -> None:
         """Write files from which this project and ``transformers.AutoTokenizer`` load it."""
         ...
+
+
+def start_id(tokenizer: Tokenizer) -> int | None:
+    """What the first token of a document is conditioned on: BOS, else EOS, else nothing."""
+    return tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id

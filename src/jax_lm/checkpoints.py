@@ -1,0 +1,194 @@
+"""Step checkpoints: arrays (Orbax) and JSON in one directory that is complete once renamed.
+
+``step-00001000/`` holds ``model/`` and ``optimizer/`` (arrays by path), ``progress.json``,
+``config.json`` and ``checksums.json`` (sha256 of every other file, checked on restore).
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import orbax.checkpoint as ocp
+
+from jax_lm.errors import JaxLMError
+
+Tree = TypeVar("Tree")
+CHECKSUMS = "checksums.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run has come."""
+
+    step: int
+    """Optimizer steps taken."""
+    position: int
+    """Rows consumed: the whole state of the loader."""
+    tokens: int
+    """Real tokens trained on."""
+    data: str
+    """Fingerprint of the training rows and their tokenizer."""
+
+
+def step_directory(checkpoints: Path, step: int) -> Path:
+    """Where the checkpoint of a step lies."""
+    return checkpoints / f"step-{step:08d}"
+
+
+def list_steps(checkpoints: Path) -> list[int]:
+    """Steps with a complete checkpoint, oldest first."""
+    found = checkpoints.glob("step-*") if checkpoints.is_dir() else ()
+    return sorted(int(path.name[5:]) for path in found if path.name[5:].isdigit())
+
+
+def save_checkpoint(
+    checkpoints: Path,
+    *,
+    model: Any,
+    optimizer: Any,
+    progress: Progress,
+    config: Mapping[str, Any],
+    keep: int,
+) -> Path:
+    """Write a checkpoint under a temporary name, rename it, and remove all but the last ``keep``.
+
+    Raises:
+        OSError: it could not be written; nothing is left under the final name.
+    """
+    _silence_orbax()
+    final = step_directory(checkpoints, progress.step)
+    temporary = final.with_name(f"_{final.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        _save_arrays(temporary / "model", model)
+        _save_arrays(temporary / "optimizer", optimizer)
+        (temporary / "progress.json").write_text(json.dumps(asdict(progress)))
+        (temporary / "config.json").write_text(json.dumps(config, indent=1))
+        (temporary / CHECKSUMS).write_text(json.dumps(_checksums(temporary), indent=1))
+        _sync(temporary)
+        shutil.rmtree(final, ignore_errors=True)
+        temporary.rename(final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    for step in list_steps(checkpoints)[:-keep]:
+        shutil.rmtree(step_directory(checkpoints, step), ignore_errors=True)
+    return final
+
+
+def verify_checkpoint(directory: Path) -> None:
+    """Check every file against its checksum.
+
+    Raises:
+        JaxLMError: a file is missing, damaged or was added; all are named.
+    """
+    try:
+        expected = json.loads((directory / CHECKSUMS).read_text())
+    except (OSError, ValueError) as error:
+        raise JaxLMError(f"{directory}: no readable {CHECKSUMS}: {error}") from error
+    found = _checksums(directory)
+    wrong = sorted(
+        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+    )
+    if wrong:
+        raise JaxLMError(f"{directory}: damaged checkpoint: {', '.join(wrong)}")
+
+
+def newest_valid(checkpoints: Path, say: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint that verifies; damaged ones are named, never passed over in silence.
+
+    Raises:
+        JaxLMError: there are checkpoints and none verifies.
+    """
+    steps = list_steps(checkpoints)
+    for step in reversed(steps):
+        directory = step_directory(checkpoints, step)
+        try:
+            verify_checkpoint(directory)
+        except JaxLMError as error:
+            say(f"refused {error}")
+        else:
+            return directory
+    if steps:
+        raise JaxLMError(
+            f"{checkpoints}: none of the {len(steps)} checkpoints verifies; "
+            "remove the directory or choose another --run-dir to start anew"
+        )
+    return None
+
+
+def read_progress(directory: Path) -> Progress:
+    """Progress at a checkpoint."""
+    return Progress(**json.loads((directory / "progress.json").read_text()))
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """The run's resolved configuration, as saved with a checkpoint."""
+    config: dict[str, Any] = json.loads((directory / "config.json").read_text())
+    return config
+
+
+def restore_arrays(directory: Path, like: Tree) -> Tree:
+    """Read a tree of arrays (``STEP/model`` or ``STEP/optimizer``).
+
+    Args:
+        directory: what ``save_checkpoint`` wrote.
+        like: a tree of arrays or of ``jax.ShapeDtypeStruct``, with shardings where they matter.
+
+    Raises:
+        JaxLMError: the stored arrays do not fit ``like``.
+    """
+    _silence_orbax()
+    abstract = {name: _abstract(leaf) for name, leaf in _by_path(like).items()}
+    try:
+        with ocp.StandardCheckpointer() as checkpointer:
+            restored = checkpointer.restore(directory.absolute(), abstract)
+    except (ValueError, KeyError) as error:
+        raise JaxLMError(f"{directory}: does not fit the configured model: {error}") from error
+    tree: Tree = jax.tree.unflatten(jax.tree.structure(like), [restored[name] for name in abstract])
+    return tree
+
+
+def _save_arrays(directory: Path, tree: Any) -> None:
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(directory.absolute(), _by_path(tree))
+
+
+def _by_path(tree: Any) -> dict[str, Any]:
+    """Leaves by their path, so that a checkpoint depends on names and not on Python classes."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in flat}
+
+
+def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None))
+
+
+def _checksums(directory: Path) -> dict[str, str]:
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {
+        path.relative_to(directory).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path.name != CHECKSUMS
+    }
+
+
+def _sync(directory: Path) -> None:
+    """Put files and folders on the disk, so that the rename is the last thing to happen."""
+    for path in [*directory.rglob("*"), directory, directory.parent]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _silence_orbax() -> None:
+    logging.getLogger("absl").setLevel(logging.ERROR)

@@ -1,0 +1,59 @@
+"""The first documents of a source, as a source."""
+
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+
+from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
+from jax_lm.types import Document
+
+START = Cursor(0, 0)
+
+
+class LimitedSource:
+    """At most ``max_documents`` documents of another source."""
+
+    def __init__(self, source: DocumentSource, max_documents: int):
+        self.source = source
+        self.max_documents = max_documents
+
+    @property
+    def name(self) -> str:
+        """The name of the whole source."""
+        return self.source.name
+
+    @property
+    def rejects(self) -> list[RejectedRecord]:
+        """What the whole source skipped."""
+        return self.source.rejects
+
+    def fingerprint(self) -> str:
+        """Changes with the source and with the limit."""
+        text = f"{self.source.fingerprint()} first {self.max_documents}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def ranges(self, target_bytes: int) -> list[DocumentRange]:
+        """The source's ranges up to the limit; reads the documents once to find its place."""
+        end = self._end
+        cuts = self.source.ranges(target_bytes)
+        if end is None:
+            return cuts
+        return [DocumentRange(start, min(stop, end)) for start, stop in cuts if start < end]
+
+    def read(self, start: Cursor, stop: Cursor | None = None) -> Iterator[tuple[Cursor, Document]]:
+        """Yield documents from ``start`` up to ``stop`` and the limit."""
+        if start == START:
+            return islice(self.source.read(start, stop), self.max_documents)
+        if self._end is not None:
+            stop = self._end if stop is None else min(stop, self._end)
+        return self.source.read(start, stop)
+
+    @cached_property
+    def _end(self) -> Cursor | None:
+        """The cursor after the last document within the limit; None: the source is shorter."""
+        known = len(self.rejects)
+        counted = islice(self.source.read(START), self.max_documents - 1, None)
+        last = next(counted, None)
+        del self.rejects[known:]  # the reading that counts will meet them again
+        return None if last is None else last[0]

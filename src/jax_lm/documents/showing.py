@@ -1,0 +1,65 @@
+"""One document as a person reads it."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+
+from jax_lm.documents.base import Cursor, DocumentSource
+from jax_lm.errors import JaxLMError, UsageError
+from jax_lm.types import Document, Segment
+
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+SAFE_CONTROLS = {code: text for code, text in CONTROLS.items() if chr(code) not in "\n\t"}
+DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+def document_at(source: DocumentSource, index: int) -> Document:
+    """Document ``index`` of a source, counting from 0.
+
+    Raises:
+        JaxLMError: the source has fewer documents.
+    """
+    if index < 0:
+        raise UsageError(f"-i counts from 0, so {index} names no document")
+    read = 0
+    for _, document in islice(source.read(Cursor(0, 0)), index + 1):
+        read += 1
+        if read > index:
+            return document
+    documents = "one document, number 0" if read == 1 else f"{read:,} documents, counted from 0"
+    raise JaxLMError(f"{source.name}: there is no document {index}; it holds {documents}")
+
+
+def document_lines(document: Document, max_characters: int, styled: bool) -> Iterator[str]:
+    """A document's id, subset, metadata and text.
+
+    Args:
+        document: what to show.
+        max_characters: of each segment; 0 shows all.
+        styled: dim what has weight 0, with escape sequences for a terminal.
+    """
+    yield f"id        {document.id}"
+    if document.subset:
+        yield f"subset    {document.subset}"
+    for key, value in document.metadata.items():
+        yield f"metadata  {printable(f'{key}: {json.dumps(value, ensure_ascii=False)}')}"
+    yield ""
+    is_plain = len(document.segments) == 1 and document.segments[0].weight == 1
+    for number, segment in enumerate(document.segments, 1):
+        if not is_plain:
+            yield f"--- segment {number} of {len(document.segments)}, weight {segment.weight:g}"
+        yield from _segment_lines(segment, max_characters, styled and not segment.weight)
+
+
+def printable(text: str) -> str:
+    """Text without the control characters that could disturb a terminal."""
+    return text.translate(SAFE_CONTROLS)
+
+
+def _segment_lines(segment: Segment, max_characters: int, dim: bool) -> Iterator[str]:
+    shown = segment.text[:max_characters] if max_characters else segment.text
+    text = printable(shown.replace("\r\n", "\n"))
+    yield f"{DIM}{text}{PLAIN}" if dim else text
+    if len(shown) < len(segment.text):
+        rest = len(segment.text) - len(shown)
+        yield f"... {rest:,} more characters (--max-characters 0 shows all)"

@@ -1,0 +1,1 @@
+"""Numbers with their definition attached: loss, perplexity, accuracy, bits per byte."""

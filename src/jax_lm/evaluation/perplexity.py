@@ -1,0 +1,142 @@
+"""Loss, perplexity, accuracy and bits per byte of documents, by two named methods."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from jax_lm.errors import UsageError
+from jax_lm.evaluation.score_batch import pad_rows, score_batch
+from jax_lm.evaluation.scores import Scores, sum_scores
+from jax_lm.evaluation.windows import windows
+from jax_lm.models.gpt2 import GPT2
+from jax_lm.preprocessing.transforms import pieces
+from jax_lm.tokenizers.base import Tokenizer, start_id
+from jax_lm.types import Document
+
+Method = Literal["rolling", "disjoint"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodConfig:
+    """How documents are cut into windows; always told with the number."""
+
+    method: Method = "rolling"
+    """``rolling``: every token sees at least ``context`` tokens before it, where the document has
+    them (the Pile paper's). ``disjoint``: windows do not overlap, except the last of a document,
+    which is shifted back to its end (lm-evaluation-harness's)."""
+    window: int
+    """Inputs of a window, in tokens."""
+    context: int
+    """``rolling``: inputs that a later window's first new target sees at least."""
+
+    def __post_init__(self) -> None:
+        """Refuse windows that score nothing."""
+        if not 1 <= self.context <= self.window:
+            raise UsageError(
+                f"context {self.context} must lie between 1 and the window, {self.window} tokens"
+            )
+
+    def describe(self, start_id: int | None) -> str:
+        """The method and its settings in a line."""
+        first = "conditioned on BOS/EOS" if start_id is not None else "context only, not scored"
+        settings = f"window {self.window}"
+        if self.method == "rolling":
+            settings += f", context {self.context}"
+        return f"{self.method} ({settings} tokens; the first token of a document is {first})"
+
+
+def method_config(
+    method: Method, *, window: int | None, context: int | None, model_context: int
+) -> MethodConfig:
+    """Fill in defaults: the model's whole context as window, half of it as rolling context.
+
+    Raises:
+        UsageError: the window is longer than the model's context, or a context with ``disjoint``.
+    """
+    window = model_context if window is None else window
+    if not 1 <= window <= model_context:
+        raise UsageError(f"window {window} must lie between 1 and the model's {model_context}")
+    if method == "disjoint":
+        if context not in (None, 1):
+            raise UsageError("--context-length belongs to --method rolling")
+        return MethodConfig(method=method, window=window, context=1)
+    return MethodConfig(
+        method=method, window=window, context=max(1, window // 2) if context is None else context
+    )
+
+
+class _Piece(NamedTuple):
+    """One window, ready to be scored."""
+
+    subset: str
+    input_ids: Int[np.ndarray, "window"]
+    targets: Int[np.ndarray, "window"]
+    weights: Float[np.ndarray, "window"]
+
+
+def evaluate_documents(
+    model: GPT2,
+    tokenizer: Tokenizer,
+    documents: Iterable[Document],
+    config: MethodConfig,
+    *,
+    batch_size: int = 16,
+    dtype: str = "float32",
+    advance: Callable[[int], None] = lambda scored: None,
+) -> dict[str, Scores]:
+    """Scores of every subset; each token of each document is scored exactly once.
+
+    Args:
+        model: a causal language model.
+        tokenizer: the model's.
+        documents: what to score; the weights of their segments are the tokens' weights.
+        config: how documents are cut into windows.
+        batch_size: windows scored at once; the numbers do not depend on it.
+        dtype: of the model's computation.
+        advance: told the number of tokens scored after every batch.
+    """
+    byte_lengths = tokenizer.token_byte_lengths()
+    cut = (piece for document in documents for piece in _cut(document, tokenizer, config))
+    scores: dict[str, Scores] = {}
+    while batch := list(islice(cut, batch_size)):
+        inputs, targets, weights = (
+            pad_rows(np.stack([piece[i] for piece in batch]), batch_size) for i in (1, 2, 3)
+        )
+        losses, correct = jax.device_get(score_batch(model, inputs, targets, dtype=dtype))
+        for row, piece in enumerate(batch):
+            scores[piece.subset] = scores.get(piece.subset, Scores()) + sum_scores(
+                losses[row], correct[row], weights[row], byte_lengths[targets[row]]
+            )
+        advance(int((weights > 0).sum()))
+    return scores
+
+
+def _cut(document: Document, tokenizer: Tokenizer, config: MethodConfig) -> Iterator[_Piece]:
+    ids, weights = _encode(document, tokenizer)
+    for start, stop, scored in windows(len(ids) - 1, config.window, config.context):
+        length = stop - start
+        arrays = np.zeros((2, config.window), np.int32)
+        arrays[0, :length] = ids[start:stop]
+        arrays[1, :length] = ids[start + 1 : stop + 1]
+        target_weights = np.zeros(config.window, np.float32)
+        target_weights[length - scored : length] = weights[stop + 1 - scored : stop + 1]
+        yield _Piece(document.subset, arrays[0], arrays[1], target_weights)
+
+
+def _encode(
+    document: Document, tokenizer: Tokenizer
+) -> tuple[Int[np.ndarray, "tokens"], Float[np.ndarray, "tokens"]]:
+    """Ids, led by the start id if there is one, and the weight of each as a target."""
+    segments = pieces(document)
+    ids, offsets = tokenizer.encode_batch([segment.text for segment in segments])
+    weights = np.repeat([segment.weight for segment in segments], np.diff(offsets))
+    first = start_id(tokenizer)
+    lead = [] if first is None else [first]
+    return np.concatenate([np.array(lead, np.int32), ids]), np.concatenate(
+        [np.zeros(len(lead)), weights]
+    ).astype(np.float32)

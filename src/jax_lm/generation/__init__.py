@@ -1,0 +1,1 @@
+"""Text from a model: sampling, and decoding with a cache of keys and values."""

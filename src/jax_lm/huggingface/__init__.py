@@ -1,0 +1,1 @@
+"""Hugging Face weights: one declarative table a family, read in both directions."""

@@ -1,0 +1,1 @@
+"""Features -> device-ready batches: the order of data is arithmetic."""

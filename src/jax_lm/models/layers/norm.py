@@ -1,0 +1,31 @@
+"""Normalisation layers; statistics are computed in float32 whatever the compute dtype."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class LayerNorm(eqx.Module):
+    """Layer normalisation over ``embed`` (Ba et al. 2016, arXiv:1607.06450), bias optional."""
+
+    scale: Float[Array, "embed"]
+    bias: Float[Array, "embed"] | None
+    epsilon: float = eqx.field(static=True)
+
+    @staticmethod
+    def init(embed_dim: int, *, bias: bool = True, epsilon: float = 1e-5) -> "LayerNorm":
+        """Scale one, bias zero."""
+        return LayerNorm(jnp.ones(embed_dim), jnp.zeros(embed_dim) if bias else None, epsilon)
+
+    def __call__(self, x: Float[Array, "*rest embed"]) -> Float[Array, "*rest embed"]:
+        """Normalise, scale and shift; the result has the dtype of ``x``."""
+        x32 = x.astype(jnp.float32)
+        mean = x32.mean(axis=-1, keepdims=True)
+        centred = x32 - mean
+        variance = jnp.square(centred).mean(axis=-1, keepdims=True)
+        scale = jnp.expand_dims(self.scale, tuple(range(x.ndim - 1)))
+        y = centred * jax.lax.rsqrt(variance + self.epsilon) * scale
+        if self.bias is not None:
+            y = y + jnp.expand_dims(self.bias, tuple(range(x.ndim - 1)))
+        return y.astype(x.dtype)

@@ -1,0 +1,1 @@
+"""Ids -> training examples (NumPy only, drawn at load time)."""

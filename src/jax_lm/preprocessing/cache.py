@@ -1,0 +1,100 @@
+"""Features for whatever the user named: a feature PREFIX as it is, a SPEC by way of a cache."""
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from jax_lm.documents.open import open_source
+from jax_lm.errors import JaxLMError
+from jax_lm.preprocessing.features import open_features
+from jax_lm.preprocessing.manifest import feature_files, manifest_path
+from jax_lm.preprocessing.options import PreprocessOptions
+from jax_lm.preprocessing.partial import Say, make_plan
+from jax_lm.preprocessing.pipeline import preprocess
+from jax_lm.tokenizers.pretrained import load_tokenizer
+
+CACHE_VARIABLE = "JAX_LM_CACHE"
+
+
+def cache_directory() -> Path:
+    """Where preprocessed SPECs are kept: $JAX_LM_CACHE, else ~/.cache/jax-lm."""
+    given = os.environ.get(CACHE_VARIABLE)
+    return Path(given) if given else Path.home() / ".cache" / "jax-lm"
+
+
+def features_for(
+    spec: str,
+    *,
+    tokenizer: Path | None,
+    sequence_length: int,
+    max_documents: int | None = None,
+    say: Say = print,
+) -> str:
+    """The PREFIX of features for ``spec``, preprocessing it into the cache if need be.
+
+    Args:
+        spec: a feature PREFIX, or where documents are.
+        tokenizer: must equal the one a PREFIX was made with; needed to preprocess a SPEC.
+        sequence_length: T, tokens a row the model wants.
+        max_documents: read no more documents of a SPEC.
+        say: receives what is done.
+
+    Raises:
+        JaxLMError: the features are of another length or tokenizer, incomplete or damaged; a
+            SPEC comes without a tokenizer; or it cannot be preprocessed.
+    """
+    if manifest_path(spec).exists() or feature_files(spec):
+        _check_features(spec, tokenizer, sequence_length)
+        return spec
+    if tokenizer is None:
+        raise JaxLMError(
+            f"{spec} is text, not features (no manifest at {manifest_path(spec)}): "
+            "pass --data.tokenizer DIR to preprocess it, or run jax-lm preprocess first"
+        )
+    options = PreprocessOptions(max_sequence_length=sequence_length, max_documents=max_documents)
+    prefix = str(cache_directory() / "features" / _key(spec, tokenizer, options) / "features")
+    if _cached(prefix, say):
+        say(f"using cached features of {spec}: {prefix}")
+        return prefix
+    say(f"preprocessing {spec} into {prefix}")
+    preprocess(spec, tokenizer, prefix, replace(options, overwrite=True), say=say)
+    return prefix
+
+
+def _cached(prefix: str, say: Say) -> bool:
+    if not manifest_path(prefix).exists():
+        return False
+    try:
+        open_features(prefix)
+    except JaxLMError as error:
+        say(f"making cached features anew: {error}")
+        return False
+    return True
+
+
+def _check_features(prefix: str, tokenizer: Path | None, sequence_length: int) -> None:
+    manifest = open_features(prefix)
+    if manifest.sequence_length != sequence_length:
+        raise JaxLMError(
+            f"{prefix} holds rows of {manifest.sequence_length}, the model wants "
+            f"{sequence_length}: preprocess again with --max-sequence-length {sequence_length}"
+        )
+    if tokenizer is None:
+        return
+    fingerprint = load_tokenizer(tokenizer).fingerprint()
+    if fingerprint != manifest.tokenizer_fingerprint:
+        raise JaxLMError(
+            f"{prefix} was cut by tokenizer {manifest.tokenizer_fingerprint[:12]}, but {tokenizer} "
+            f"is {fingerprint[:12]}: preprocess again with --tokenizer {tokenizer}, or leave out "
+            "--data.tokenizer to use the one the features were made with"
+        )
+
+
+def _key(spec: str, tokenizer: Path, options: PreprocessOptions) -> str:
+    source = open_source(spec, max_documents=options.max_documents)
+    plan = make_plan(
+        source.fingerprint(), load_tokenizer(tokenizer).fingerprint(), options.settings()
+    )
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:24]

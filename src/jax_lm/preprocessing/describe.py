@@ -1,0 +1,93 @@
+"""A feature set in words: what ``preprocess`` and ``features info`` print."""
+
+from pathlib import Path
+
+from jax_lm.preprocessing.manifest import Manifest, rejected_path, tokenizer_directory
+from jax_lm.tokenizers.base import Tokenizer
+
+KINDS_IN_WORDS = {
+    "shift": "the next token of each position (input_ids hold T + 1 ids)",
+    "labels": "labels (-100 where not scored)",
+    "weights": "labels and loss_weights",
+}
+
+
+def describe(prefix: str, manifest: Manifest, tokenizer: Tokenizer) -> list[str]:
+    """Aligned lines with the numbers that people ask for."""
+    totals = manifest.totals
+    sizes = [_size(Path(prefix).parent / entry.name) for entry in manifest.files]
+    positions = max(totals.rows * manifest.row_length, 1)
+    pairs = [
+        ("documents", f"{totals.documents:,} ({totals.text_bytes:,} bytes) of {manifest.source}"),
+        ("tokens", f"{totals.tokens:,}, {_ratio(totals.text_bytes, totals.tokens)} bytes each"),
+        (
+            "rows",
+            f"{totals.rows:,} of {manifest.row_length} ids, mode {manifest.mode}, "
+            f"{100 * totals.padding / positions:.2f} % padding",
+        ),
+        ("targets", f"{totals.targets:,}, {KINDS_IN_WORDS[manifest.target_kind]}"),
+        ("bytes", f"{totals.num_bytes:,} spelled by the targets"),
+        ("separator", _token(manifest.special_ids.separator, tokenizer)),
+        ("padding", _token(manifest.special_ids.pad, tokenizer)),
+        ("files", f"{len(sizes)}, {sum(sizes):,} bytes: {_names(manifest)}"),
+        ("tokenizer", str(tokenizer_directory(prefix))),
+    ]
+    if totals.rejected:
+        pairs.append(("rejected", f"{totals.rejected:,} records: {rejected_path(prefix)}"))
+    if totals.spelled_bytes != totals.text_bytes:
+        pairs.append(
+            (
+                "warning",
+                f"the tokens spell {totals.spelled_bytes:,} bytes, the text has "
+                f"{totals.text_bytes:,}: this tokenizer changes the text",
+            )
+        )
+    return aligned(pairs)
+
+
+def details(manifest: Manifest) -> list[str]:
+    """The rest of the manifest: fingerprints, settings, special ids, columns and files."""
+    special = manifest.special_ids
+    pairs = [
+        ("T", str(manifest.sequence_length)),
+        ("vocabulary", f"{manifest.vocab_size:,} ids"),
+        ("special", f"bos {special.bos}, eos {special.eos}, all {list(special.all)}"),
+        ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest.columns.items())),
+        ("settings", ", ".join(f"{key} {value}" for key, value in manifest.settings.items())),
+        ("cut by", manifest.tokenizer_fingerprint),
+        ("source", manifest.source_fingerprint),
+        ("format", f"version {manifest.format_version}"),
+    ]
+    lines = [*aligned(pairs), ""]
+    width = max(len(entry.name) for entry in manifest.files)
+    header = f"{'file':<{width}}{'rows':>11}{'tokens':>15}{'bytes':>16}{'documents':>12}  sha256"
+    return [*lines, header] + [
+        f"{entry.name:<{width}}{entry.rows:>11,}{entry.tokens:>15,}{entry.num_bytes:>16,}"
+        f"{entry.documents:>12,}  {entry.sha256}"
+        for entry in manifest.files
+    ]
+
+
+def aligned(pairs: list[tuple[str, str]]) -> list[str]:
+    """``name  value`` lines with the values in one column."""
+    return [f"{name:<12}{value}" for name, value in pairs]
+
+
+def _token(token_id: int | None, tokenizer: Tokenizer) -> str:
+    if token_id is None:
+        return "none: documents follow each other directly"
+    role = ", EOS" if token_id == tokenizer.eos_id else ""
+    return f"{tokenizer.token_text(token_id)!r} (id {token_id}{role})"
+
+
+def _names(manifest: Manifest) -> str:
+    first, last = manifest.files[0].name, manifest.files[-1].name
+    return first if first == last else f"{first} ... {last}"
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _ratio(numerator: int, denominator: int) -> str:
+    return f"{numerator / max(denominator, 1):.2f}"

@@ -1,0 +1,176 @@
+"""The making of one feature set: write the shards that are missing, check, publish."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jax_lm.documents.base import DocumentSource
+from jax_lm.errors import JaxLMError
+from jax_lm.preprocessing.atomic import write_text
+from jax_lm.preprocessing.beam import beam_flags, run_on_beam
+from jax_lm.preprocessing.features import column_names
+from jax_lm.preprocessing.manifest import FileEntry, Manifest, SpecialIds, Totals, file_name
+from jax_lm.preprocessing.options import PreprocessOptions
+from jax_lm.preprocessing.partial import PartialSet, Say
+from jax_lm.preprocessing.progress import shown_progress
+from jax_lm.preprocessing.shard_writing import ShardWriting
+from jax_lm.preprocessing.shards import Shard, ShardResult, plan_shards
+from jax_lm.preprocessing.special_ids import choose_special_ids
+from jax_lm.preprocessing.transforms import KINDS
+from jax_lm.tokenizers.base import Tokenizer
+
+Results = Mapping[int, ShardResult]
+"""Finished shards by index."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """One set being made; the text of the work is ``run``."""
+
+    source: DocumentSource
+    tokenizer_dir: Path
+    tokenizer: Tokenizer
+    options: PreprocessOptions
+    partial: PartialSet
+    say: Say
+
+    def run(self) -> Manifest:
+        """Make the set.
+
+        Raises:
+            JaxLMError: a shard failed, or there is too little text. Finished shards are kept.
+        """
+        special = choose_special_ids(self.tokenizer, self.options.separator_token)
+        shards = plan_shards(self.source, self.options.shard_size)
+        if not shards:
+            raise JaxLMError(f"{self.source.name} holds no documents")
+        self.partial.begin(self.say)
+        try:
+            results, kind = self._write_shards(shards, special)
+        except JaxLMError:
+            self._keep_or_discard(shards)
+            raise
+        self._refuse_too_little(results)
+        return self._publish(results, kind, special)
+
+    def _write_shards(
+        self, shards: list[Shard], special: SpecialIds
+    ) -> tuple[list[ShardResult], str]:
+        """Write what is missing until every shard has targets of the kind that one needs."""
+        kind, started = ("labels" if self.options.labels else "shift"), False
+        while True:
+            found = self._found(shards)
+            kind = max([kind, *(result.kind for result in found.values())], key=KINDS.index)
+            missing = [s for s in shards if s.index not in found or found[s.index].kind != kind]
+            if not missing:
+                return [found[shard.index] for shard in shards], kind
+            if started and len(found) < len(shards):
+                raise JaxLMError(
+                    f"{self.partial.folder}: workers left nothing here; "
+                    "they must share this folder with the process that starts them"
+                )
+            if found:
+                verb = "rewriting with " + kind if started else "continuing an earlier run"
+                self.say(f"{verb}: {len(missing)} of {len(shards)} shards to do")
+            self._run(missing, special, kind)
+            started = True
+
+    def _found(self, shards: list[Shard]) -> dict[int, ShardResult]:
+        results = [self.partial.result(shard.index) for shard in shards]
+        strict = self.options.on_bad_record == "stop"
+        return {r.index: r for r in results if r and not (strict and r.rejected)}
+
+    def _run(self, missing: list[Shard], special: SpecialIds, kind: str) -> None:
+        writing = ShardWriting(
+            source=self.source,
+            tokenizer_directory=self.tokenizer_dir.absolute(),
+            tokenizer_fingerprint=self.tokenizer.fingerprint(),
+            folder=self.partial.folder.absolute(),
+            sequence_length=self.options.max_sequence_length,
+            separator=special.separator,
+            pad_id=special.pad,
+            kind=kind,
+        )
+        options = self.options
+        self.partial.take_failure()  # of a run that was killed
+        flags = beam_flags(options.runner, options.num_workers, options.beam_options)
+        try:
+            with shown_progress(self.partial.folder, len(missing), self.say):
+                run_on_beam(missing, writing.write, flags)
+        except Exception as error:  # Beam wraps what a worker raises
+            failure = self.partial.take_failure()
+            if failure is None or isinstance(error, JaxLMError):
+                raise
+            raise failure from error
+
+    def _keep_or_discard(self, shards: list[Shard]) -> None:
+        done = len(self._found(shards))
+        if done:
+            self.say(f"{done} of {len(shards)} shards are done and kept in {self.partial.folder}")
+        else:
+            self.partial.discard()
+
+    def _refuse_too_little(self, results: list[ShardResult]) -> None:
+        length = self.options.max_sequence_length
+        tokens = sum(result.tokens for result in results)
+        name = self.source.name
+        rejected = [record for result in results for record in result.rejected]
+        if not any(result.documents for result in results):
+            problem = f"{name} holds no documents"
+            if rejected:
+                first = "{file}:{line}: {reason}".format_map(rejected[0])
+                problem += f": {len(rejected)} records were rejected, the first was {first}"
+        elif tokens < length + 1:
+            problem = (
+                f"{name} gives {tokens} tokens, fewer than one row of {length} + 1: give more "
+                f"text or a smaller --max-sequence-length"
+            )
+        else:
+            return
+        self.partial.discard()
+        raise JaxLMError(problem)
+
+    def _publish(self, results: list[ShardResult], kind: str, special: SpecialIds) -> Manifest:
+        filled = [result for result in results if result.rows]
+        prefix, folder = self.partial.prefix, self.partial.folder
+        names = [file_name(prefix, place, len(filled)) for place in range(len(filled))]
+        rejected = [record for result in results for record in result.rejected]
+        if rejected:
+            lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in rejected]
+            write_text(folder / "rejected.jsonl", "".join(lines))
+        self.tokenizer.save(folder / "tokenizer")
+        length = self.options.max_sequence_length
+        manifest = Manifest(
+            mode=self.options.mode,
+            sequence_length=length,
+            row_length=length + 1 if kind == "shift" else length,
+            columns=column_names(kind),
+            target_kind=kind,
+            tokenizer_fingerprint=self.partial.plan["tokenizer_fingerprint"],
+            vocab_size=self.tokenizer.vocab_size,
+            special_ids=special,
+            source=self.source.name,
+            source_fingerprint=self.partial.plan["source_fingerprint"],
+            settings=self.options.settings(),
+            files=tuple(map(_entry, names, filled)),
+            totals=_totals(results),
+        )
+        parquet = [self.partial.parquet(result.index) for result in filled]
+        self.partial.publish(manifest, dict(zip(names, parquet, strict=True)))
+        return manifest
+
+
+def _entry(name: str, result: ShardResult) -> FileEntry:
+    names = [field.name for field in dataclasses.fields(FileEntry) if field.name != "name"]
+    return FileEntry(name=name, **{field: getattr(result, field) for field in names})
+
+
+def _totals(results: list[ShardResult]) -> Totals:
+    def total(field: str) -> Any:
+        values = [getattr(result, field) for result in results]
+        return sum(len(v) if isinstance(v, tuple) else v for v in values)
+
+    return Totals(**{field.name: total(field.name) for field in dataclasses.fields(Totals)})

@@ -1,0 +1,75 @@
+"""Documents -> a feature set on disk: from a SPEC to a manifest, through Apache Beam."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jax_lm.documents.open import open_source
+from jax_lm.errors import JaxLMError
+from jax_lm.preprocessing.features import open_features
+from jax_lm.preprocessing.making import Making
+from jax_lm.preprocessing.manifest import Manifest, checked_prefix, manifest_path, read_manifest
+from jax_lm.preprocessing.options import PreprocessOptions
+from jax_lm.preprocessing.partial import (
+    PartialSet,
+    Plan,
+    Say,
+    differences,
+    make_plan,
+    plan_of,
+)
+from jax_lm.tokenizers.pretrained import load_tokenizer
+
+
+def preprocess(
+    source_spec: str | Sequence[str],
+    tokenizer_dir: Path,
+    output_prefix: str,
+    options: PreprocessOptions,
+    *,
+    say: Say = print,
+) -> Manifest:
+    """Make the feature set ``output_prefix``, or finish one that was interrupted.
+
+    Args:
+        source_spec: where the documents are, as on the command line.
+        tokenizer_dir: a directory that ``load_tokenizer`` reads.
+        output_prefix: files are named ``PREFIX-00000-of-00008.parquet``.
+        options: how documents become rows.
+        say: receives a line whenever there is something to tell.
+
+    Raises:
+        JaxLMError: the documents, the tokenizer or the prefix cannot be used; the set would be
+            smaller than one row; another set is already there.
+    """
+    prefix = checked_prefix(output_prefix)
+    source = open_source(
+        source_spec,
+        max_documents=options.max_documents,
+        lines=options.lines,
+        on_bad_record=options.on_bad_record,
+    )
+    tokenizer = load_tokenizer(tokenizer_dir)
+    plan = make_plan(source.fingerprint(), tokenizer.fingerprint(), options.settings())
+    done = None if options.overwrite else _finished(prefix, plan, options)
+    if done is not None:
+        say(f"already done: {prefix} was made from the same source, tokenizer and settings")
+        return done
+    partial = PartialSet(prefix, plan)
+    return Making(source, tokenizer_dir, tokenizer, options, partial, say).run()
+
+
+def _finished(prefix: str, plan: Plan, options: PreprocessOptions) -> Manifest | None:
+    """The complete set under a prefix, if there is one and it was made by this plan."""
+    if not manifest_path(prefix).exists():
+        return None
+    manifest = read_manifest(prefix)
+    differ = differences(plan_of(manifest), plan)
+    if options.on_bad_record == "stop" and manifest.totals.rejected:
+        differ.append(f"{manifest.totals.rejected} bad records were skipped")
+    if differ:
+        raise JaxLMError(
+            f"{prefix} already holds features made otherwise ({'; '.join(differ)}): "
+            "give --overwrite to replace them, or choose another --output"
+        )
+    PartialSet(prefix, plan).discard()
+    return open_features(prefix)

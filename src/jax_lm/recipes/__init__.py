@@ -1,0 +1,1 @@
+"""Whole runs as functions: each docstring says what it costs and what it should reach."""

@@ -1,0 +1,193 @@
+"""Line charts as inline SVG: axes, units, a legend and no script."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 640, 320
+LEFT, RIGHT, TOP, BOTTOM = 62, 16, 14, 46
+MAX_POINTS = 600
+SMOOTHED_FROM = 60
+"""Curves with this many points are drawn smoothed, over a faint raw curve."""
+LEGEND_MARK = '<circle cx="12" cy="5" r="3.2"/>'
+COLOURS = 8
+"""Number of colour classes (``c0`` ...) that the style sheet defines."""
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One curve; its points are in the order of x and finite."""
+
+    label: str
+    points: Sequence[Point]
+    colour: int
+    """Index of the curve's colour class, taken modulo ``COLOURS``."""
+    markers: bool = False
+    """Dashed with a mark at each point, for the few points of an evaluation."""
+
+
+@dataclass(frozen=True)
+class _Axis:
+    low: float
+    high: float
+    start: float
+    """Pixel of ``low``."""
+    stop: float
+
+    def pixel(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.stop - self.start)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    x_axis: _Axis
+    y_axis: _Axis
+
+    def place(self, points: Iterable[Point]) -> list[Point]:
+        return [(self.x_axis.pixel(x), self.y_axis.pixel(y)) for x, y in points]
+
+
+def line_chart(title: str, series: Sequence[Series], x_label: str, y_label: str) -> str:
+    """A figure with the curves, or an empty string where no curve has a point."""
+    drawn = [one for one in series if one.points]
+    if not drawn:
+        return ""
+    x_values = [x for one in drawn for x, _ in one.points]
+    y_values = [y for one in drawn for _, y in one.points]
+    frame = _Frame(
+        _Axis(*_x_limits(x_values), LEFT, WIDTH - RIGHT),
+        _Axis(*_y_limits(y_values), HEIGHT - BOTTOM, TOP),
+    )
+    body = [
+        _grid(frame),
+        *(_curve(one, frame) for one in drawn),
+        _axis_labels(x_label, y_label),
+    ]
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+        f"{''.join(body)}</svg>{_legend(drawn)}</figure>"
+    )
+
+
+def ticks(low: float, high: float, target: int = 5) -> list[float]:
+    """About ``target`` round numbers (1, 2 or 5 times a power of ten) from low to high."""
+    rough = (high - low) / target
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [index * step for index in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def tick_label(value: float) -> str:
+    """A short number: ``0.001`` as ``1e-3``, ``12000`` as ``12k``."""
+    if value == 0:
+        return "0"
+    if abs(value) < 0.01:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    for limit, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.4g}{suffix}"
+    return f"{value:.4g}"
+
+
+def smoothed(points: Sequence[Point], window: int) -> list[Point]:
+    """Each y replaced by the mean over ``window`` points around it (fewer at the ends)."""
+    half = window // 2
+    means = []
+    for index, (x, _) in enumerate(points):
+        near = points[max(0, index - half) : index + half + 1]
+        means.append((x, sum(y for _, y in near) / len(near)))
+    return means
+
+
+def thinned(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
+    """At most about ``limit`` points: the lowest and the highest of each stretch, and the ends."""
+    if len(points) <= limit:
+        return list(points)
+    size = math.ceil(2 * len(points) / limit)
+    kept = [points[0]]
+    for start in range(0, len(points), size):
+        stretch = points[start : start + size]
+        kept.extend({min(stretch, key=_height), max(stretch, key=_height)})
+    return sorted({*kept, points[-1]})
+
+
+def _height(point: Point) -> float:
+    return point[1]
+
+
+def _x_limits(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (0.0 if low < 0.1 * high else low, high) if high > low else (low - 1, high + 1)
+
+
+def _y_limits(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return (max(0.0, low - margin) if low >= 0 else low - margin), high + margin
+
+
+def _grid(frame: _Frame) -> str:
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    parts = [f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>']
+    for value in ticks(frame.y_axis.low, frame.y_axis.high):
+        y, text = frame.y_axis.pixel(value), tick_label(value)
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" class="end">{text}</text>')
+    for value in ticks(frame.x_axis.low, frame.x_axis.high, 6):
+        x, text = frame.x_axis.pixel(value), tick_label(value)
+        parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" class="middle">{text}</text>')
+    return "".join(parts)
+
+
+def _curve(series: Series, frame: _Frame) -> str:
+    colour = f"c{series.colour % COLOURS}"
+    if series.markers:
+        line = _path(frame.place(series.points))
+        return f'<g class="{colour} dashed">{line}{_marks(series, frame)}</g>'
+    noisy = len(series.points) >= SMOOTHED_FROM
+    window = len(series.points) // 30 if noisy else 1
+    line = _path(frame.place(thinned(smoothed(series.points, window))))
+    raw = _path(frame.place(thinned(series.points)), "raw") if noisy else ""
+    return f'<g class="{colour}">{raw}{line}</g>'
+
+
+def _marks(series: Series, frame: _Frame) -> str:
+    return "".join(
+        f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3.2"><title>{escape(series.label)}: '
+        f"{y:.5g} at {tick_label(x)}</title></circle>"
+        for (px, py), (x, y) in zip(frame.place(series.points), series.points, strict=True)
+    )
+
+
+def _path(points: Sequence[Point], kind: str = "line") -> str:
+    if len(points) == 1:
+        return f'<circle cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="3.2"/>'
+    return f'<path class="{kind}" d="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in points)}"/>'
+
+
+def _axis_labels(x_label: str, y_label: str) -> str:
+    middle_x, middle_y = (LEFT + WIDTH - RIGHT) / 2, (TOP + HEIGHT - BOTTOM) / 2
+    return (
+        f'<text class="middle label" x="{middle_x}" y="{HEIGHT - 8}">{escape(x_label)}</text>'
+        f'<text class="middle label" transform="translate(14 {middle_y}) rotate(-90)">'
+        f"{escape(y_label)}</text>"
+    )
+
+
+def _legend(series: Sequence[Series]) -> str:
+    entries = "".join(
+        f'<li class="c{one.colour % COLOURS}{" dashed" if one.markers else ""}">'
+        '<svg class="key" viewBox="0 0 24 10" aria-hidden="true"><path class="line" d="M1 5H23"/>'
+        f"{LEGEND_MARK if one.markers else ''}</svg>"
+        f"{escape(one.label)}</li>"
+        for one in series
+    )
+    return f'<ul class="legend">{entries}</ul>'

@@ -1,0 +1,38 @@
+"""TensorBoard event files, written without TensorFlow."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tensorboardX import SummaryWriter
+
+FLUSH_SECONDS = 10
+
+
+class TensorboardTracker:
+    """Scalars under their own names, samples as text."""
+
+    def __init__(self, directory: Path, *, resume_step: int | None = None) -> None:
+        """Write into ``directory``; TensorBoard then hides what lies past ``resume_step``."""
+        purge = {} if resume_step is None else {"purge_step": resume_step + 1}
+        self._writer: SummaryWriter | None = SummaryWriter(
+            logdir=str(directory), flush_secs=FLUSH_SECONDS, write_to_disk=True, **purge
+        )
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Add a point to each metric's curve."""
+        if self._writer is not None:
+            for name, value in metrics.items():
+                self._writer.add_scalar(name, float(value), step)
+
+    def sample(self, step: int, prompt: str, text: str) -> None:
+        """Add a text under its prompt, as preformatted Markdown."""
+        if self._writer is not None:
+            whole = text if text.startswith(prompt) else prompt + text
+            indented = "\n".join(f"    {line}" for line in whole.splitlines())
+            self._writer.add_text(f"samples/{prompt.strip()[:40] or 'unprompted'}", indented, step)
+
+    def close(self) -> None:
+        """Flush and close the event file."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None

@@ -1,0 +1,100 @@
+"""The configuration of a run: data beside what it configures, resolved before anything starts."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jax_lm.models.gpt2 import GPT2Config
+from jax_lm.optimizers import OptimizerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where training and held-out rows come from."""
+
+    train: str = ""
+    """Feature PREFIX, or a SPEC that is preprocessed into a cache first."""
+    validation: tuple[str, ...] = ()
+    """Held-out PREFIX or SPEC, or several as NAME=PREFIX."""
+    tokenizer: str | None = None
+    """Tokenizer directory; needed for a SPEC, checked against a PREFIX."""
+    max_documents: int | None = None
+    """Read at most this many documents of a training SPEC."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Held-out evaluation during training."""
+
+    every: int = 1000
+    """Steps between evaluations (also before the first step and after the last); 0: only those."""
+    batch_size: int | None = None
+    """Rows scored at once; None is the training batch. The numbers do not depend on it."""
+    max_rows: int | None = None
+    """Rows of each held-out set that are scored; None is all of them."""
+    sample_prompt: str = ""
+    """Text that the sample after each evaluation continues; empty starts a new document."""
+    sample_tokens: int = 64
+    """Length of that sample in tokens; 0 writes none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """When the run is saved."""
+
+    every: int = 1000
+    """Steps between checkpoints (one is always written after the last step)."""
+    keep: int = 2
+    """Newest checkpoints kept."""
+
+    def __post_init__(self) -> None:
+        """Refuse to keep nothing."""
+        if self.every < 1 or self.keep < 1:
+            raise ValueError("every and keep must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackingConfig:
+    """Where the numbers go besides metrics.jsonl."""
+
+    every: int = 10
+    """Steps between logged training metrics."""
+    tensorboard: bool = True
+    """Write TensorBoard events to RUN/tensorboard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """A whole training run."""
+
+    model: GPT2Config = field(default_factory=GPT2Config)
+    data: DataConfig = field(default_factory=DataConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    run_dir: str = "runs/train"
+    """Directory of the run: checkpoints, metrics, samples, final model."""
+    resume: Literal["never", "auto"] = "never"
+    """``auto`` goes on from the newest checkpoint that verifies, or starts where there is none."""
+    steps: int | None = None
+    """Length in optimizer steps (give exactly one of steps, epochs, tokens)."""
+    epochs: float | None = None
+    """Length in passes over the training rows."""
+    tokens: float | None = None
+    """Length in tokens, counting whole rows (1e9 is a billion)."""
+    max_time: float | None = None
+    """Stop after this many minutes of this process's training, saved and exported."""
+    batch_size: int | None = None
+    """Rows a step over all devices (give exactly one of batch_size, batch_size_per_device)."""
+    batch_size_per_device: int | None = None
+    """Rows a step on each device."""
+    seed: int = 0
+    """Of initial weights, data order and dropout."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the computation; parameters, norms, softmax and loss are float32."""
+    remat: bool = False
+    """Recompute activations in the backward pass: less memory, about a third more work."""
+    max_bad_steps: int = 10
+    """Stop after this many steps in a row whose loss or gradient is not finite."""
+    peak_tflops: float | None = None
+    """Dense peak of one device in TFLOP/s, for model FLOPs utilization where it is not known."""

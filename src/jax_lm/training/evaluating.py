@@ -1,0 +1,85 @@
+"""What happens at an evaluation step of a run: held-out numbers, then a sample."""
+
+from collections.abc import Sequence
+
+from jax.sharding import Mesh
+
+from jax_lm.evaluation.rows import RowScorer
+from jax_lm.evaluation.scores import total
+from jax_lm.generation.decode import generate
+from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.models.gpt2 import GPT2
+from jax_lm.objectives.causal_lm import causal_lm
+from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.trackers.base import Tracker
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.data import TrainingData
+from jax_lm.training.signals import StopRequest
+
+
+class Evaluator:
+    """Logs held-out metrics and a sample of a step, once."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        data: TrainingData,
+        mesh: Mesh,
+        tracker: Tracker,
+        stop: StopRequest,
+        *,
+        batch_size: int,
+        logged_steps: Sequence[int] = (),
+    ) -> None:
+        """Args: the run's parts; steps that an earlier process has evaluated and logged."""
+        self._config, self._data = config, data
+        self._tracker, self._stop = tracker, stop
+        self._logged = set(logged_steps)
+        rows = config.evaluation.batch_size or batch_size
+        self._scorer = RowScorer(
+            objective=causal_lm,
+            byte_lengths=data.tokenizer.token_byte_lengths(),
+            mesh=mesh,
+            batch_size=-(-rows // mesh.size) * mesh.size,
+            dtype=config.dtype,
+        )
+
+    def __call__(self, model: GPT2, step: int) -> None:
+        """Evaluate; a step whose metrics are logged, or a run asked to stop, is left alone."""
+        if step in self._logged:
+            return
+        metrics: dict[str, float] = {}
+        for prefix, rows in self._data.validation.items():
+            scores = self._scorer.score(
+                model,
+                rows,
+                max_rows=self._config.evaluation.max_rows,
+                should_stop=lambda: bool(self._stop),
+            )
+            metrics |= total(scores).metrics(prefix)
+            if len(scores) > 1:
+                for subset, subset_scores in scores.items():
+                    metrics |= subset_scores.metrics(f"{prefix}/{subset or 'unnamed'}")
+        if self._stop:
+            return
+        if metrics:
+            self._tracker.log(step, metrics)
+        self._logged.add(step)
+        self._sample(model, step)
+
+    def _sample(self, model: GPT2, step: int) -> None:
+        settings = self._config.evaluation
+        tokenizer = self._data.tokenizer
+        prompt = prompt_ids(tokenizer, settings.sample_prompt)
+        if not prompt or settings.sample_tokens == 0 or step == 0:
+            return
+        sampling = SamplingConfig(max_new_tokens=settings.sample_tokens, seed=self._config.seed)
+        continued = generate(model, [prompt], sampling, eos_id=tokenizer.eos_id)[0]
+        self._tracker.sample(step, settings.sample_prompt, tokenizer.decode(continued))
+
+
+def prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """Ids of a prompt led by BOS, else EOS; empty where there is neither and no prompt."""
+    lead = tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
+    ids: list[int] = tokenizer.encode_batch([prompt]).ids.tolist()
+    return ids if lead is None else [lead, *ids]

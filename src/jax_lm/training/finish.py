@@ -1,0 +1,72 @@
+"""The end of a run: the model as a Hugging Face directory, and the report."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jax_lm.checkpoints import Progress
+from jax_lm.huggingface.directory import write_directory
+from jax_lm.huggingface.model_card import model_card
+from jax_lm.models.gpt2 import GPT2
+from jax_lm.trackers.jsonl import read_metrics
+from jax_lm.trackers.report import write_report
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.data import TrainingData
+from jax_lm.training.plan import Plan
+from jax_lm.training.run_directory import RunDirectory
+
+
+def finish(
+    run: RunDirectory,
+    config: TrainConfig,
+    plan: Plan,
+    data: TrainingData,
+    model: GPT2,
+    progress: Progress,
+    say: Callable[[str], None],
+) -> None:
+    """Export ``model`` to ``RUN/final`` and write ``RUN/report.html``."""
+    if progress.step < plan.steps:
+        say(
+            f"time is up at step {progress.step:,} of {plan.steps:,}; a larger --max-time with "
+            "--resume auto goes on"
+        )
+    card = model_card(
+        run.path.name,
+        model,
+        training=_facts(config, plan, data, progress),
+        evaluation=_last_evaluation(run),
+        example_prompt=config.evaluation.sample_prompt or "Once upon a time",
+    )
+    write_directory(model, data.tokenizer, run.final, card=card)
+    say(f"final     {run.final} (loads in transformers as it is)")
+    say(f"report    {write_report([run.path], run.report)}")
+
+
+def _facts(
+    config: TrainConfig, plan: Plan, data: TrainingData, progress: Progress
+) -> dict[str, Any]:
+    manifest = data.train.manifest
+    optimizer = config.optimizer
+    return {
+        "data": manifest.source,
+        "text": f"{manifest.totals.num_bytes:,} UTF-8 bytes",
+        "steps": f"{progress.step:,}",
+        "tokens": f"{progress.tokens:,}",
+        "epochs": f"{progress.position / plan.rows:.2f}",
+        "batch": f"{plan.batch_size} rows of {plan.sequence_length} tokens",
+        "optimizer": (
+            f"AdamW, peak learning rate {optimizer.learning_rate:g}, {optimizer.schedule} to "
+            f"{optimizer.min_learning_rate:g}, weight decay {optimizer.weight_decay:g}"
+        ),
+        "computed in": config.dtype,
+        "seed": config.seed,
+    }
+
+
+def _last_evaluation(run: RunDirectory) -> dict[str, float]:
+    rows = read_metrics(run.metrics) if run.metrics.is_file() else []
+    held_out = [
+        {key: value for key, value in row.items() if key.startswith("val/") and value is not None}
+        for row in rows
+    ]
+    return next((metrics for metrics in reversed(held_out) if metrics), {})

@@ -1,0 +1,53 @@
+"""What a run is about to do, told before it starts."""
+
+from collections.abc import Iterator
+
+from jax.sharding import Mesh
+
+from jax_lm.checkpoints import Progress
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.data import TrainingData
+from jax_lm.training.plan import Plan
+from jax_lm.training.state import count_parameters
+from jax_lm.training.throughput import flops_per_token, peak_flops
+
+
+def summarise(
+    config: TrainConfig, plan: Plan, data: TrainingData, mesh: Mesh, progress: Progress
+) -> Iterator[str]:
+    """The resolved numbers of a run, a line each."""
+    model = config.model
+    totals = data.train.manifest.totals
+    parameters = count_parameters(model)
+    yield (
+        f"model     {model.family}: {parameters:,} parameters, {model.num_layers} layers, "
+        f"{model.num_heads} heads, {model.embed_dim} wide, context {model.context_length}, "
+        f"vocabulary {model.vocab_size:,}"
+    )
+    yield (
+        f"data      {len(data.train):,} rows of {plan.sequence_length} tokens "
+        f"({totals.num_bytes / 1e6:,.1f} MB of text) from {data.train.manifest.source}"
+    )
+    for name, rows in data.validation.items():
+        yield f"held out  {name}: {_evaluated(config, len(rows))} rows"
+    yield (
+        f"length    {plan.steps:,} steps of {plan.batch_size} rows "
+        f"({plan.tokens_per_step:,} tokens): {plan.steps * plan.tokens_per_step / 1e6:,.2f} M "
+        f"tokens, {plan.epochs:.2f} epochs"
+        + (f", at most {config.max_time:g} minutes" if config.max_time else "")
+    )
+    device = mesh.devices.flat[0]
+    peak = peak_flops(device.device_kind, config.peak_tflops)
+    known = "unknown" if peak is None else f"{peak / 1e12:g} TFLOP/s"
+    yield (
+        f"compute   {mesh.size} x {device.device_kind}, {config.dtype}; "
+        f"{flops_per_token(model, parameters) / 1e6:,.1f} MFLOPs a token, peak for MFU {known}"
+    )
+    yield f"run       {config.run_dir}" + (
+        f", continuing after step {progress.step:,}" if progress.step else ""
+    )
+
+
+def _evaluated(config: TrainConfig, rows: int) -> str:
+    used = min(rows, config.evaluation.max_rows or rows)
+    return f"{rows:,}" if used == rows else f"{used:,} of {rows:,}"

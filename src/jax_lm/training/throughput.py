@@ -1,0 +1,83 @@
+"""Tokens a second and model FLOPs utilization, with their definitions."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from jax_lm.models.gpt2 import GPT2Config
+
+PEAK_TFLOPS: Mapping[str, float] = {
+    "TPU v4": 275.0,
+    "TPU v5 lite": 197.0,
+    "TPU v5p": 459.0,
+    "TPU v6 lite": 918.0,
+    "NVIDIA A100": 312.0,
+    "NVIDIA H100": 989.0,
+    "NVIDIA H200": 989.0,
+}
+"""Dense bfloat16 TFLOP/s of one chip, from the datasheets, by the start of its device name."""
+
+
+def flops_per_token(config: GPT2Config, num_parameters: int) -> float:
+    """Model FLOPs of forward and backward for one token (PaLM, arXiv:2204.02311, appendix B).
+
+    6 * (parameters without embeddings, with the output matrix) + 12 * layers * heads * head_dim *
+    seq; causal attention is not halved. The output matrix is the tied token embedding, so only
+    the position embedding is left out.
+    """
+    positions = config.context_length * config.embed_dim
+    attention = 12 * config.num_layers * config.embed_dim * config.context_length
+    return 6.0 * (num_parameters - positions) + attention
+
+
+def peak_flops(device_kind: str, given_tflops: float | None) -> float | None:
+    """Peak FLOP/s of one device: what was given, else the datasheet's, else None."""
+    if given_tflops is not None:
+        return given_tflops * 1e12
+    for name, tflops in PEAK_TFLOPS.items():
+        if device_kind.startswith(name):
+            return tflops * 1e12
+    return None
+
+
+class Throughput:
+    """Real (unpadded) tokens a second between two readings."""
+
+    def __init__(
+        self,
+        flops_per_token: float,
+        peak_flops: float | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Args: FLOPs of a token; peak FLOP/s of all devices, None where unknown; a clock."""
+        self._flops_per_token, self._peak, self._clock = flops_per_token, peak_flops, clock
+        self.start()
+
+    def start(self) -> None:
+        """Measure from now on."""
+        self._tokens = 0
+        self._since = self._clock()
+
+    def count(self, tokens: int) -> None:
+        """Tokens of one more step."""
+        self._tokens += tokens
+
+    @contextmanager
+    def excluded(self) -> Iterator[None]:
+        """Leave out the time spent inside, such as an evaluation's."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._since += self._clock() - began
+
+    def read(self) -> dict[str, float]:
+        """Metrics since the last reading; ``train/mfu`` only where the peak is known."""
+        if self._tokens == 0:
+            return {}
+        rate = self._tokens / max(self._clock() - self._since, 1e-9)
+        self.start()
+        metrics = {"train/tokens_per_second": rate}
+        if self._peak is not None:
+            metrics["train/mfu"] = rate * self._flops_per_token / self._peak
+        return metrics
