@@ -1,7 +1,11 @@
 """Fixtures shared by all tests."""
 
+import argparse
+import inspect
 import os
+import textwrap
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,3 +20,51 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"needs the sample corpora in {SHARED_DATA}")
     return SHARED_DATA
+
+
+class TinyFeatures(NamedTuple):
+    """Feature sets of a little real text, with rows of 32 tokens."""
+
+    tokenizer: Path
+    train: str
+    held_out: str
+    text: Path
+    held_out_text: Path
+
+
+@pytest.fixture(scope="session")
+def tiny_features(tmp_path_factory: pytest.TempPathFactory) -> TinyFeatures:
+    """Source code of two standard modules, cut by a byte-level BPE of 300 tokens."""
+    from jax_lm.preprocessing.options import PreprocessOptions
+    from jax_lm.preprocessing.pipeline import preprocess
+    from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
+
+    folder = tmp_path_factory.mktemp("tiny")
+    texts = {
+        "train": inspect.getsource(argparse)[:40_000],
+        "held-out": inspect.getsource(textwrap)[:6_000] + "\nprint('blåbærsyltetøy 안녕')\n",
+    }
+    paths = {name: folder / f"{name}.txt" for name in texts}
+    for name, text in texts.items():
+        paths[name].write_text(text, encoding="utf-8")
+    tokenizer = train_byte_level_bpe(
+        iter([texts["train"]]),
+        vocab_size=300,
+        min_frequency=2,
+        special_tokens=("<|endoftext|>",),
+    )
+    tokenizer.save(folder / "tokenizer")
+    options = PreprocessOptions(max_sequence_length=32)
+    for name, path in paths.items():
+        preprocess(str(path), folder / "tokenizer", str(folder / name), options, say=_quiet)
+    return TinyFeatures(
+        folder / "tokenizer",
+        str(folder / "train"),
+        str(folder / "held-out"),
+        paths["train"],
+        paths["held-out"],
+    )
+
+
+def _quiet(line: str) -> None:
+    """Says nothing."""

@@ -147,11 +147,10 @@ def restore_arrays(directory: Path, like: Tree) -> Tree:
     """
     _silence_orbax()
     abstract = {name: _abstract(leaf) for name, leaf in _by_path(like).items()}
-    try:
-        with ocp.StandardCheckpointer() as checkpointer:
-            restored = checkpointer.restore(directory.absolute(), abstract)
-    except (ValueError, KeyError) as error:
-        raise JaxLMError(f"{directory}: does not fit the configured model: {error}") from error
+    with ocp.StandardCheckpointer() as checkpointer:
+        stored = checkpointer.metadata(directory.absolute()).item_metadata.tree
+        _refuse_other_shapes(directory, _shapes(stored), _shapes(abstract))
+        restored = checkpointer.restore(directory.absolute(), abstract)
     tree: Tree = jax.tree.unflatten(jax.tree.structure(like), [restored[name] for name in abstract])
     return tree
 
@@ -159,6 +158,22 @@ def restore_arrays(directory: Path, like: Tree) -> Tree:
 def _save_arrays(directory: Path, tree: Any) -> None:
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(directory.absolute(), _by_path(tree))
+
+
+def _refuse_other_shapes(
+    directory: Path, stored: Mapping[str, str], wanted: Mapping[str, str]
+) -> None:
+    differ = [
+        f"{name} ({stored.get(name, 'absent')}, not {wanted.get(name, 'wanted')})"
+        for name in sorted(stored.keys() | wanted.keys())
+        if stored.get(name) != wanted.get(name)
+    ]
+    if differ:
+        raise JaxLMError(f"{directory}: does not fit the configured model: {', '.join(differ)}")
+
+
+def _shapes(arrays: Mapping[str, Any]) -> dict[str, str]:
+    return {name: f"{array.dtype}{list(array.shape)}" for name, array in arrays.items()}
 
 
 def _by_path(tree: Any) -> dict[str, Any]:

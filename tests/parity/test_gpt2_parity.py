@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from jax_lm.huggingface.convert import leaves_by_path
 from jax_lm.huggingface.directory import load_directory, load_model, write_directory
 from jax_lm.losses import token_losses, weighted_loss
@@ -20,7 +21,6 @@ VARIANTS = {
     "published": {},
     "exact-gelu": {"activation_function": "gelu"},
     "narrow-mlp": {"n_inner": 20},
-    "tied-explicitly": {"tie_word_embeddings": True, "n_layer": 1},
 }
 
 
@@ -99,7 +99,7 @@ def test_every_layer_gives_equal_hidden_states(theirs, ours):
 
 def test_gradients_of_the_loss_are_equal(theirs, ours, tmp_path: Path):
     ids, real = ragged_batch()
-    inputs, targets, scored = ids[:, :-1], ids[:, 1:], real[:, 1:]
+    inputs, targets, scored = jnp.asarray(ids[:, :-1]), ids[:, 1:], real[:, 1:]
 
     def loss(model: GPT2):
         losses, _ = token_losses(model(inputs), model.unembedding, jnp.asarray(targets))
@@ -107,7 +107,7 @@ def test_gradients_of_the_loss_are_equal(theirs, ours, tmp_path: Path):
 
     value, gradients = jax.value_and_grad(loss)(ours)
     labels = torch.tensor(np.where(scored, targets, -100)).long()
-    logits = theirs(torch.tensor(inputs)).logits
+    logits = theirs(torch.tensor(ids[:, :-1])).logits
     expected = torch.nn.functional.cross_entropy(logits.reshape(-1, 280), labels.reshape(-1))
     expected.backward()
     np.testing.assert_allclose(value, expected.item(), rtol=1e-5)

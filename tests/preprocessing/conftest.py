@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from preprocessing_fakes import READS, ByteTokenizer, ListSource, load_bytes
 
 from jax_lm.preprocessing import cache, making, pipeline, shard_writing
 from jax_lm.preprocessing.manifest import Manifest
 from jax_lm.preprocessing.options import PreprocessOptions
+from tests.preprocessing.preprocessing_fakes import READS, ByteTokenizer, ListSource, load_bytes
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ class ListSource:
             size += len(document.text.encode())
             if size >= target_bytes or place == len(self.documents):
                 cuts, size = [*cuts, place], 0
-        pairs = zip(cuts, cuts[1:], strict=False)
+        pairs = pairwise(cuts)
         return [DocumentRange(Cursor(0, a), Cursor(0, b)) for a, b in pairs]
 
     def read(self, start: Cursor, stop: Cursor | None = None) -> Iterator[tuple[Cursor, Document]]:

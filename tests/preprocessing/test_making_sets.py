@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from preprocessing_fakes import EOS, READS, ByteTokenizer, ListSource, document
 
 from jax_lm.documents.base import BadRecord, RejectedRecord
 from jax_lm.errors import JaxLMError, UsageError
@@ -16,6 +15,7 @@ from jax_lm.preprocessing.features import open_features
 from jax_lm.preprocessing.manifest import feature_files, manifest_path, read_manifest
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.verify import verify_features
+from tests.preprocessing.preprocessing_fakes import EOS, READS, ByteTokenizer, ListSource, document
 
 TEXT = "Det var en gang en katt som satt på matta. 고양이가 앉았다. "
 
@@ -34,7 +34,8 @@ def contents(prefix):
 
 
 def rows(prefix, column="input_ids"):
-    return [row for path in feature_files(prefix) for row in pq.read_table(path)[column].to_pylist()]
+    tables = [pq.read_table(path) for path in feature_files(prefix)]
+    return [row for table in tables for row in table[column].to_pylist()]
 
 
 def test_a_set_is_its_files_a_manifest_and_the_tokenizer(make):
@@ -84,7 +85,7 @@ def test_other_settings_are_refused_and_named_until_overwrite(make):
     with pytest.raises(JaxLMError, match="another source"):
         make(corpus(11))
     with pytest.raises(JaxLMError, match="another tokenizer"):
-        make(corpus(), ByteTokenizer(eos=False) and None, ByteTokenizer(eos=False))
+        make(corpus(), None, ByteTokenizer(eos=False))
     stranger = Path(make.prefix).parent / "other-00000-of-00001.parquet"
     stranger.write_bytes(b"not ours")
     make(corpus(3), overwrite=True, max_sequence_length=4)
@@ -96,7 +97,7 @@ def test_other_settings_are_refused_and_named_until_overwrite(make):
 def test_a_failed_overwrite_leaves_the_old_set_whole(make):
     make(corpus())
     before = contents(make.prefix)
-    with pytest.raises(JaxLMError, match="^disk$"):
+    with pytest.raises(JaxLMError, match=r"^disk$"):
         make(replaced(corpus(), 0, OSError("disk")), overwrite=True, max_sequence_length=4)
     assert {name: data for name, data in contents(make.prefix).items() if name in before} == before
 
@@ -116,7 +117,7 @@ def test_an_interrupted_run_continues_with_what_is_missing(make, tmp_path):
     assert done
     READS.clear()
     make(corpus())
-    assert READS == list(range(done[-1].stop.offset, 12))
+    assert list(range(done[-1].stop.offset, 12)) == READS
     assert contents(make.prefix) == contents(whole)
 
 
@@ -125,7 +126,7 @@ def test_an_unfinished_run_of_another_plan_is_discarded_and_said(make):
         make(replaced(corpus(), 7, KeyboardInterrupt()))
     READS.clear()
     make(corpus(), max_sequence_length=5)
-    assert READS == list(range(12))
+    assert list(range(12)) == READS
     assert "max_sequence_length was 8, is 5" in make.said[0]
 
 
@@ -297,3 +298,21 @@ def test_separator_and_padding_choices(make, tmp_path):
     assert (other.separator, other.pad) == (None, 0)
     with pytest.raises(JaxLMError, match=r"<eo> or|'<eo>'.*<eos>.*did you mean '<eos>'"):
         make(corpus(), separator_token="<eo>", overwrite=True)
+
+
+def test_a_full_disk_is_raised_where_it_cannot_be_recorded(make, monkeypatch):
+    def no_space(*args):
+        raise OSError(28, "No space left on device", "shard")
+
+    monkeypatch.setattr("jax_lm.preprocessing.shard_writing.write_features", no_space)
+    with pytest.raises(JaxLMError, match=r"^shard: No space left on device$"):
+        make(corpus())
+    monkeypatch.setattr("jax_lm.preprocessing.shard_writing.write_failure", no_space)
+    with pytest.raises(OSError, match="No space left"):
+        make(corpus())
+
+
+def test_after_a_failure_no_more_shards_are_read(make):
+    with pytest.raises(JaxLMError, match="first"):
+        make(replaced(corpus(), 5, JaxLMError("first")))
+    assert max(READS) == 5

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from preprocessing_fakes import EOS, ByteTokenizer, document
 
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.transforms import KINDS, needed_kind, pack, tokenize
+from tests.preprocessing.preprocessing_fakes import EOS, ByteTokenizer, document
 
 TEXTS = ["Blåbærsyltetøy på brødskiva.", "안녕하세요 세계", "", "The cat sat on the mat.\n", "é"]
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from preprocessing_fakes import ByteTokenizer, ListSource, document
 
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.describe import describe, details
@@ -21,6 +20,7 @@ from jax_lm.preprocessing.manifest import (
 )
 from jax_lm.preprocessing.show import show_row
 from jax_lm.preprocessing.verify import verify_features
+from tests.preprocessing.preprocessing_fakes import ByteTokenizer, ListSource, document
 
 TEXT = "Blåbær på brødskiva, 고양이. "
 

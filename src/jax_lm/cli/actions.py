@@ -30,4 +30,4 @@ def run_action(verb: str, actions: Mapping[str, Action], args: list[str]) -> Non
     else:
         given = f"{args[0]!r}{nearest(args[0], actions)}" if args else "nothing"
         expected = " or ".join(actions)
-        raise UsageError(f"jax-lm {verb}: expected {expected}, found {given}")
+        raise UsageError(f"{verb}: expected {expected}, found {given}; see jax-lm {verb} --help")

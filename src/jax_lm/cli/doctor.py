@@ -20,7 +20,8 @@ class DoctorArguments:
 
 def main(args: list[str]) -> None:
     """Print the state of the installation; every optional part may be missing."""
-    parse(DoctorArguments, args, "jax-lm doctor", DESCRIPTION)
+    if args:  # a doctor leans on as little as it can: tyro looks for torch
+        parse(DoctorArguments, args, "jax-lm doctor", DESCRIPTION)
     import jax  # noqa: F401 - so that the environment lists its devices
 
     from jax_lm import losses

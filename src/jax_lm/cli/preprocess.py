@@ -1,6 +1,5 @@
 """``jax-lm preprocess``: documents -> Parquet features."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,8 +16,7 @@ from jax_lm.tokenizers.pretrained import load_tokenizer
 DESCRIPTION = """Cut documents into rows of token ids, as Parquet files. An interrupted run
 continues where it stopped when the same command is given again.
 
-example: jax-lm preprocess books/*.txt --tokenizer tokenizer --output features/train \\
---max-sequence-length 256"""
+example: jax-lm preprocess books/*.txt --tokenizer tokenizer --output features/train"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +34,6 @@ class Arguments(PreprocessOptions):
 def main(args: list[str]) -> None:
     """Run the verb."""
     given = parse(Arguments, args, "jax-lm preprocess", DESCRIPTION)
-    started = time.perf_counter()
     manifest = preprocess(given.spec, given.tokenizer, given.output, given)
-    seconds = time.perf_counter() - started
     tokenizer = load_tokenizer(tokenizer_directory(given.output))
     print("\n".join(describe(given.output, manifest, tokenizer)))
-    megabytes = manifest.totals.text_bytes / 1e6
-    print(f"{'time':<12}{seconds:.1f} s, {megabytes / seconds:.2f} MB of text a second")

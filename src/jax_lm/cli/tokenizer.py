@@ -8,8 +8,8 @@ import tyro
 
 from jax_lm.cli.actions import Action, run_action
 from jax_lm.cli.arguments import parse
+from jax_lm.cli.source_arguments import SourceArguments
 from jax_lm.documents.base import iterate_texts
-from jax_lm.documents.open import open_source
 from jax_lm.tokenizers.pretrained import load_tokenizer
 from jax_lm.tokenizers.showing import tokenizer_lines
 from jax_lm.tokenizers.training import TrainingSettings, train_to_directory
@@ -19,17 +19,13 @@ SHOW = "Look at a tokenizer. Example: jax-lm tokenizer show tok --text 'How is t
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainArguments(TrainingSettings):
+class TrainArguments(TrainingSettings, SourceArguments):
     """Flags of ``tokenizer train``."""
 
-    spec: tyro.conf.Positional[tuple[str, ...]]
-    """stdlib, or paths, globs and directories of .txt and .jsonl files."""
     output: Annotated[Path, tyro.conf.arg(aliases=["--output-path"])]
     """Directory to write."""
     overwrite: bool = False
     """Replace the tokenizer that is there."""
-    max_documents: int | None = None
-    """Learn from no more than the first so many documents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +47,7 @@ def main(args: list[str]) -> None:
 
 def _train(args: list[str], prog: str, description: str) -> None:
     given = parse(TrainArguments, args, prog, description)
-    texts = iterate_texts(open_source(given.spec, max_documents=given.max_documents))
+    texts = iterate_texts(given.open())
     print(*train_to_directory(texts, given, given.output, given.overwrite), sep="\n")
 
 

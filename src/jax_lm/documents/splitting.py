@@ -48,4 +48,5 @@ def next_line(path: Path, offset: int) -> int | None:
     with path.open("rb") as file:
         file.seek(offset - 1)
         file.readline()
-        return file.tell() if file.read(1) else None
+        boundary = file.tell()
+        return boundary if file.read(1) else None

@@ -14,6 +14,7 @@ from jax_lm.errors import JaxLMError
 from jax_lm.types import Document
 
 LISTED_SUBSETS = 20
+UNNAMED = "(none)"
 
 
 @dataclass
@@ -98,18 +99,18 @@ def report(source: DocumentSource) -> Iterator[str]:
     if others := _passed_over(source):
         files = "1 file" if len(others) == 1 else f"{len(others):,} files"
         yield _row("not read", f"{files} of another kind: {_listed(others)}")
-    yield _row("read at", f"{rate:,.0f} MB/s")
+    yield _row("read at", f"{rate:,.1f} MB/s")
 
 
 def _subset_rows(counted: CorpusStatistics) -> Iterator[str]:
     if set(counted.subsets) == {""}:
         return
     ordered = sorted(counted.subsets.items(), key=lambda item: -item[1].num_bytes)
-    width = max(len(name) for name in counted.subsets)
+    width = max(len(name or UNNAMED) for name in counted.subsets)
     total = max(counted.num_bytes, 1)
     for index, (name, subset) in enumerate(ordered[:LISTED_SUBSETS]):
         share = f"{100 * subset.num_bytes / total:5.1f} % of bytes"
-        line = f"{name or '(none)':<{width}}  {share}, {subset.documents:,} documents"
+        line = f"{name or UNNAMED:<{width}}  {share}, {subset.documents:,} documents"
         yield _row("" if index else "subsets", line)
     if len(ordered) > LISTED_SUBSETS:
         yield _row("", f"and {len(ordered) - LISTED_SUBSETS:,} more")

@@ -1,10 +1,11 @@
 """``stdlib``: the ``.py`` files of the standard library of the interpreter that runs."""
 
 import hashlib
+import os
 import re
 import sysconfig
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from jax_lm.errors import JaxLMError
 
@@ -46,8 +47,10 @@ def split_of(name: str) -> str:
 
 
 def _names(root: Path) -> Iterator[str]:
-    for path in root.rglob("*.py"):
-        name = PurePosixPath(path.relative_to(root))
-        is_skipped = any(SKIPPED_DIRECTORIES.fullmatch(part) for part in name.parts[:-1])
-        if not is_skipped and not GENERATED_FILES.fullmatch(str(name)):
-            yield str(name)
+    for parent, directories, files in os.walk(root):
+        # In place, so that installed packages are not even listed.
+        directories[:] = [name for name in directories if not SKIPPED_DIRECTORIES.fullmatch(name)]
+        for file in files:
+            name = Path(parent, file).relative_to(root).as_posix()
+            if file.endswith(".py") and not GENERATED_FILES.fullmatch(name):
+                yield name

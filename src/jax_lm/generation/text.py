@@ -78,6 +78,5 @@ def _encode(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
 
 
 def _new_text(tokenizer: Tokenizer, prompt: list[int], new: list[int]) -> str:
-    """What ``new`` adds to the prompt's text; a character may begin in one and end in the other."""
-    before, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *new])
-    return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(new)
+    """What ``new`` adds to the prompt's text; ids are decoded together, as they are read."""
+    return tokenizer.decode([*prompt, *new])[len(tokenizer.decode(prompt)) :]

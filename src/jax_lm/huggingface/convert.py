@@ -76,7 +76,8 @@ def _stored_names(files: TensorFiles, table: Table) -> dict[str, str]:
     for name in files.infos:
         short = name.removeprefix(table.prefix)
         if not table.ignored.fullmatch(short):
-            stored[name if short in stored else short] = name
+            # A name there both with and without the prefix is one too many.
+            stored[table.prefix + short if short in stored else short] = name
     return stored
 
 

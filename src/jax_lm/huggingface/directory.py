@@ -137,6 +137,8 @@ def _refuse_unknown(values: Mapping[str, Any], where: Path) -> None:
             f"{gpt2.MODEL_TYPE}"
         )
     architectures = values.get("architectures") or list(gpt2.READABLE_ARCHITECTURES)
+    if not isinstance(architectures, list):
+        raise JaxLMError(f"{where}: architectures must be a list of names, not {architectures!r}")
     if not set(architectures) & set(gpt2.READABLE_ARCHITECTURES):
         raise JaxLMError(
             f"{where}: architectures is {architectures!r}; those that can be read: "

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, Int, Key
 
+from jax_lm.errors import UsageError
 from jax_lm.models.layers.attention import Attention
 from jax_lm.models.layers.dropout import dropout, split_key
 from jax_lm.models.layers.feed_forward import Activation, FeedForward
@@ -55,8 +56,8 @@ class GPT2Config:
     def __post_init__(self) -> None:
         """Refuse shapes that cannot be built."""
         if self.embed_dim % self.num_heads:
-            raise ValueError(
-                f"embed_dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
+            raise UsageError(
+                f"--model.embed-dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
             )
 
     @property

@@ -23,13 +23,18 @@ def run_on_beam(shards: Sequence[Shard], write: Callable[[Shard], int], flags: l
         except ImportError:
             raise missing_extra("apache-beam", "beam", "preprocess") from None
         beam: Any = apache_beam  # parts of it are untyped
-        with beam.Pipeline(options=_options(flags)) as pipeline:
-            _ = (
-                pipeline
-                | "Shards" >> beam.Create(shards)
-                | "Spread over workers" >> beam.Reshuffle()
-                | "Write" >> beam.Map(write)
-            )
+        try:
+            with beam.Pipeline(options=_options(flags)) as pipeline:
+                _ = (
+                    pipeline
+                    | "Shards" >> beam.Create(shards)
+                    | "Spread over workers" >> beam.Reshuffle()
+                    | "Write" >> beam.Map(write)
+                )
+        except RuntimeError as error:
+            if "KeyboardInterrupt" in str(error):  # Beam wraps Ctrl-C, too
+                raise KeyboardInterrupt from None
+            raise
 
 
 def beam_flags(runner: str, num_workers: int, beam_options: str) -> list[str]:
@@ -37,6 +42,7 @@ def beam_flags(runner: str, num_workers: int, beam_options: str) -> list[str]:
     flags = [f"--runner={runner}"]
     if num_workers > 1:
         flags += ["--direct_running_mode=multi_processing", f"--direct_num_workers={num_workers}"]
+        flags += ["--default_sdk_harness_log_level=CRITICAL"]
     try:
         return flags + shlex.split(beam_options)
     except ValueError as error:

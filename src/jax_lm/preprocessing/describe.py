@@ -2,14 +2,27 @@
 
 from pathlib import Path
 
+from jax_lm.preprocessing.features import open_features
 from jax_lm.preprocessing.manifest import Manifest, rejected_path, tokenizer_directory
 from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.pretrained import load_tokenizer
 
 KINDS_IN_WORDS = {
     "shift": "the next token of each position (input_ids hold T + 1 ids)",
     "labels": "labels (-100 where not scored)",
     "weights": "labels and loss_weights",
 }
+
+
+def describe_set(prefix: str) -> list[str]:
+    """All that the manifest of a set says, as aligned lines.
+
+    Raises:
+        JaxLMError: the set is not there, or not whole.
+    """
+    manifest = open_features(prefix)
+    tokenizer = load_tokenizer(tokenizer_directory(prefix))
+    return [*describe(prefix, manifest, tokenizer), *details(manifest)]
 
 
 def describe(prefix: str, manifest: Manifest, tokenizer: Tokenizer) -> list[str]:

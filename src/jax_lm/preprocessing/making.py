@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,6 @@ from jax_lm.preprocessing.shards import Shard, ShardResult, plan_shards
 from jax_lm.preprocessing.special_ids import choose_special_ids
 from jax_lm.preprocessing.transforms import KINDS
 from jax_lm.tokenizers.base import Tokenizer
-
-Results = Mapping[int, ShardResult]
-"""Finished shards by index."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,16 @@ class Making:
         if not shards:
             raise JaxLMError(f"{self.source.name} holds no documents")
         self.partial.begin(self.say)
+        started, kept = time.perf_counter(), _text_bytes(self._found(shards).values())
         try:
             results, kind = self._write_shards(shards, special)
         except JaxLMError:
             self._keep_or_discard(shards)
             raise
         self._refuse_too_little(results)
+        seconds, megabytes = time.perf_counter() - started, (_text_bytes(results) - kept) / 1e6
+        rate = f"{megabytes / seconds:.2f} MB/s"
+        self.say(f"preprocessed {megabytes:.2f} MB of text in {seconds:.1f} s, {rate}")
         return self._publish(results, kind, special)
 
     def _write_shards(
@@ -97,14 +99,10 @@ class Making:
         options = self.options
         self.partial.take_failure()  # of a run that was killed
         flags = beam_flags(options.runner, options.num_workers, options.beam_options)
-        try:
-            with shown_progress(self.partial.folder, len(missing), self.say):
-                run_on_beam(missing, writing.write, flags)
-        except Exception as error:  # Beam wraps what a worker raises
-            failure = self.partial.take_failure()
-            if failure is None or isinstance(error, JaxLMError):
-                raise
-            raise failure from error
+        with shown_progress(self.partial.folder, len(missing), self.say):
+            run_on_beam(missing, writing.write, flags)
+        if failure := self.partial.take_failure():
+            raise failure
 
     def _keep_or_discard(self, shards: list[Shard]) -> None:
         done = len(self._found(shards))
@@ -166,6 +164,10 @@ class Making:
 def _entry(name: str, result: ShardResult) -> FileEntry:
     names = [field.name for field in dataclasses.fields(FileEntry) if field.name != "name"]
     return FileEntry(name=name, **{field: getattr(result, field) for field in names})
+
+
+def _text_bytes(results: Iterable[ShardResult]) -> int:
+    return sum(result.text_bytes for result in results)
 
 
 def _totals(results: list[ShardResult]) -> Totals:

@@ -34,7 +34,7 @@ class PreprocessOptions:
     runner: str = "DirectRunner"
     """Apache Beam runner; its workers must share the output folder."""
     beam_options: str = ""
-    """More of Apache Beam's own flags, in one string."""
+    """More of Apache Beam's own flags, as in --beam-options="--flag=value --other=value"."""
     overwrite: bool = False
     """Replace a set that is already there."""
 

@@ -193,6 +193,11 @@ def write_failure(folder: Path, index: int, message: str) -> None:
     write_text(folder / f"shard-{index:05d}.error.json", json.dumps({"message": message}))
 
 
+def has_failure(folder: Path) -> bool:
+    """Whether a shard recorded a failure."""
+    return any(folder.glob("*.error.json"))
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

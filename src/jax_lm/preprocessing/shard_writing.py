@@ -1,6 +1,5 @@
 """Shard -> Parquet file: what a Beam worker does, a pure function of the shard."""
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +8,7 @@ from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.atomic import file_sha256, replacing
 from jax_lm.preprocessing.features import write_features
-from jax_lm.preprocessing.partial import parquet_path, write_failure, write_result
+from jax_lm.preprocessing.partial import has_failure, parquet_path, write_failure, write_result
 from jax_lm.preprocessing.shards import Shard, ShardResult
 from jax_lm.preprocessing.transforms import (
     KINDS,
@@ -39,25 +38,31 @@ class ShardWriting:
     """Least kind of targets to write."""
 
     def write(self, shard: Shard) -> int:
-        """Write one shard's file and result, and return its index.
+        """Write one shard's file and result, unless another shard failed, and return its index.
+
+        Documents that cannot be read or a file that cannot be written are recorded in the folder
+        and not raised: runners would try again in vain and wrap the error in their own.
 
         Raises:
-            JaxLMError: its documents cannot be read or tokenized. The message is recorded in the
-                folder as well, because runners wrap exceptions in their own.
-            OSError: the file cannot be written.
+            OSError: not even the failure can be recorded.
         """
+        if has_failure(self.folder):
+            return shard.index
         try:
             self._write(shard)
         except (JaxLMError, OSError) as error:
-            with suppress(OSError):  # a full disk: the exception itself must do
+            try:
                 write_failure(self.folder, shard.index, _sentence(error))
-            raise
+            except OSError:  # a full disk, say
+                raise error from None
         return shard.index
 
     def _write(self, shard: Shard) -> None:
         tokenizer = _tokenizer(self.tokenizer_directory, self.tokenizer_fingerprint)
         self.source.rejects.clear()
-        documents = (document for _, document in self.source.read(shard.range.start, shard.range.stop))
+        documents = (
+            document for _, document in self.source.read(shard.range.start, shard.range.stop)
+        )
         tokenized = tokenize(documents, tokenizer, self.separator)
         streams = tokenized.streams
         kind = max(self.kind, needed_kind(streams.values()), key=KINDS.index)
@@ -77,9 +82,7 @@ class ShardWriting:
         write_result(self.folder, replace(result, sha256=sha256, rejected=rejected))
 
 
-def _result(
-    shard: Shard, kind: str, tokenized: Tokenized, parts: list[PackedRows]
-) -> ShardResult:
+def _result(shard: Shard, kind: str, tokenized: Tokenized, parts: list[PackedRows]) -> ShardResult:
     streams = tokenized.streams.values()
     return ShardResult(
         index=shard.index,

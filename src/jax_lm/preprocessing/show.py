@@ -6,11 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from jax_lm.preprocessing.manifest import Manifest
+from jax_lm.preprocessing.features import open_features, read_row
+from jax_lm.preprocessing.manifest import Manifest, tokenizer_directory
 from jax_lm.preprocessing.transforms import IGNORED_LABEL
 from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.pretrained import load_tokenizer
 
 DIM, STRONG, PLAIN = "\x1b[2m", "\x1b[1;36m", "\x1b[0m"
+
+
+def show_set_row(prefix: str, index: int, *, color: bool) -> list[str]:
+    """Row ``index`` of a set, counted over all its files, as ``show_row`` tells it.
+
+    Raises:
+        JaxLMError: the set is not there or not whole, or has no such row.
+    """
+    manifest = open_features(prefix)
+    tokenizer = load_tokenizer(tokenizer_directory(prefix))
+    return show_row(read_row(prefix, manifest, index), manifest, tokenizer, color=color)
 
 
 def show_row(

@@ -36,8 +36,8 @@ def train_byte_level_bpe(
     smallest = NUM_BYTES + len(special_tokens)
     if vocab_size < smallest:
         raise JaxLMError(
-            f"a vocabulary of {vocab_size} is too small: {NUM_BYTES} bytes and "
-            f"{len(special_tokens)} special tokens need {smallest} or more"
+            f"--vocab-size {vocab_size} is too small: {NUM_BYTES} bytes and the special tokens "
+            f"need {smallest} or more"
         )
     library = tokenizers.Tokenizer(models.BPE())
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)

@@ -18,9 +18,9 @@ def encode_with_library(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -
     """
     try:
         encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    except TypeError as error:
+    except TypeError:  # all the library says of text that is not Unicode
         _refuse_lone_surrogates(texts)
-        raise JaxLMError(f"texts to encode should be strings ({error})") from error
+        raise
     parts = [np.array(encoding.ids, np.int32) for encoding in encodings]
     return Encoded(np.concatenate([np.empty(0, np.int32), *parts]), _offsets(map(len, parts)))
 

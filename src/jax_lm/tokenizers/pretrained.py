@@ -162,11 +162,14 @@ def _build(
         library = tokenizers.Tokenizer.from_str(json.dumps(description))
     except Exception as error:  # the library raises nothing narrower
         raise JaxLMError(f"{where}: the tokenizers library refuses it ({error})") from error
+    added = library.get_added_tokens_decoder().values()
+    already = {token.content for token in added if token.special}
     for name, token in ({} if special is None else special.config()).items():
         if library.token_to_id(token) is None:
             raise JaxLMError(
                 f"{where}: {name} {token!r} is not in the vocabulary; mend either file"
             )
-        library.add_special_tokens([token])
+        if token not in already:  # adding it again would change how it is normalised
+            library.add_special_tokens([token])
     library.encode_special_tokens = True
     return library

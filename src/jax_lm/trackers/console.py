@@ -7,6 +7,8 @@ from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
+from jax_lm.trackers.samples import whole_text
+
 LINE_SECONDS = 5.0
 
 
@@ -145,7 +147,7 @@ class ConsoleTracker:
 
     def sample(self, step: int, prompt: str, text: str) -> None:
         """Print the text, indented under its step."""
-        whole = text if text.startswith(prompt) else prompt + text
+        whole = whole_text(prompt, text)
         lines = "\n".join(f"    | {line}" for line in whole.splitlines())
         self.progress.message(f"step {step:,}  sample:\n{lines}")
 

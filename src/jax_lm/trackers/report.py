@@ -1,11 +1,12 @@
 """One HTML file that shows a run, or several side by side, in any browser and with no network."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax_lm
 from jax_lm.errors import UsageError
@@ -17,13 +18,21 @@ from jax_lm.trackers.svg_chart import Series, line_chart
 SAMPLES_SHOWN = 40
 """The latest ones; the rest stay in the run's folder, and the report says so."""
 
-Number = Callable[[float], str]
 CHARTS = (
-    ("Learning rate", "train/learning_rate", "learning rate"),
-    ("Throughput", "train/tokens_per_second", "tokens / s"),
-    ("Gradient norm", "train/grad_norm", "global norm"),
-    ("Model FLOPs utilisation", "train/mfu", "share of peak"),
+    ("Learning rate", "train/learning_rate", "learning rate", False),
+    ("Throughput", "train/tokens_per_second", "tokens / s", True),
+    ("Gradient norm", "train/grad_norm", "global norm", True),
+    ("Model FLOPs utilisation", "train/mfu", "share of peak", True),
 )
+
+
+class Headline(NamedTuple):
+    """One of the numbers a run is judged by."""
+
+    label: str
+    shown: str
+    exact: str
+    """Shown when the pointer rests on it."""
 
 
 def write_report(run_dirs: Sequence[Path], output: Path) -> Path:
@@ -79,33 +88,39 @@ def _section(title: str, body: str) -> str:
 
 
 def _summary(runs: Mapping[str, RunRecord]) -> str:
-    headlines = {name: _headlines(run) for name, run in runs.items()}
     if len(runs) > 1:
-        return _section("Results", _table({name: dict(rows) for name, rows in headlines.items()}))
+        rows = {
+            name: {one.label: one.shown for one in _headlines(run)} for name, run in runs.items()
+        }
+        return _section("Results", _table(rows))
     tiles = "".join(
-        f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>"
-        for rows in headlines.values()
-        for label, value in rows
+        f'<div><dt>{escape(one.label)}</dt><dd title="{one.exact}">{one.shown}</dd></div>'
+        for run in runs.values()
+        for one in _headlines(run)
     )
     return f'<section><dl class="tiles">{tiles}</dl></section>\n'
 
 
-def _headlines(run: RunRecord) -> list[tuple[str, str]]:
+def _headlines(run: RunRecord) -> list[Headline]:
     held_out = next(iter(run.held_out_sets()), "val")
     elapsed = run.seconds()
     rates = sorted(rate for _, rate in run.points("train/tokens_per_second"))
-    rows: list[tuple[str, float | None, Number]] = [
+    rows: list[tuple[str, float | None, Callable[[float], str]]] = [
         ("Steps", run.rows[-1]["step"], lambda value: f"{value:,.0f}"),
         ("Training loss", run.last("train/loss"), _four_digits),
         (f"Held-out loss{_of(held_out)}", run.last(f"{held_out}/loss"), _four_digits),
         (f"Perplexity{_of(held_out)}", run.last(f"{held_out}/perplexity"), _four_digits),
         (f"Bits per byte{_of(held_out)}", run.last(f"{held_out}/bits_per_byte"), _four_digits),
         ("Tokens seen", run.last("train/tokens"), short_number),
-        ("Tokens / s (median)", rates[len(rates) // 2] if rates else None, short_number),
+        ("Tokens / s", rates[len(rates) // 2] if rates else None, short_number),
         ("Wall time", elapsed, duration),
         ("Rows with a non-finite value", run.nonfinite_rows() or None, lambda value: f"{value:,}"),
     ]
-    return [(escape(label), show(value)) for label, value, show in rows if value is not None]
+    return [
+        Headline(label, show(value), repr(value))
+        for label, value, show in rows
+        if value is not None
+    ]
 
 
 def _four_digits(value: float) -> str:
@@ -129,9 +144,9 @@ def _charts(runs: Mapping[str, RunRecord]) -> str:
         line_chart("Loss", loss, x_label, "nats / token"),
         line_chart("Loss, second half", _from(loss, end / 2), x_label, "nats / token"),
     ]
-    for title, metric, y_label in CHARTS:
+    for title, metric, y_label, smooth in CHARTS:
         series = [
-            Series(label=name, points=points(run, metric), colour=2 * index)
+            Series(label=name, points=points(run, metric), colour=2 * index, smooth=smooth)
             for index, (name, run) in enumerate(runs.items())
         ]
         charts.append(line_chart(title, series, x_label, y_label))
@@ -144,8 +159,10 @@ def _loss_series(
     series = []
     for index, (name, run) in enumerate(runs.items()):
         prefix = f"{name}: " if len(runs) > 1 else ""
-        label = f"{prefix}training"
-        series.append(Series(label=label, points=points(run, "train/loss"), colour=2 * index))
+        curve = points(run, "train/loss")
+        series.append(
+            Series(label=f"{prefix}training", points=curve, colour=2 * index, smooth=True)
+        )
         for offset, held_out in enumerate(run.held_out_sets()):
             label = f"{prefix}held-out{_of(held_out)}"
             colour = 2 * index + 1 + 2 * offset if len(runs) == 1 else 2 * index
@@ -157,12 +174,7 @@ def _loss_series(
 def _from(series: Sequence[Series], start: float) -> list[Series]:
     """The curves from ``start`` on; none if too little is left to look at."""
     later = [
-        Series(
-            label=one.label,
-            points=[(x, y) for x, y in one.points if x >= start],
-            colour=one.colour,
-            markers=one.markers,
-        )
+        dataclasses.replace(one, points=[(x, y) for x, y in one.points if x >= start])
         for one in series
     ]
     return later if any(len(one.points) >= 10 for one in later) else []
@@ -186,7 +198,8 @@ def _sample(sample: Sample, *, opened: bool) -> str:
     prompt = escape(sample.prompt)
     rest = escape(sample.text.removeprefix(sample.prompt))
     return (
-        f"<details{' open' if opened else ''}><summary>Step {sample.step:,}</summary>"
+        f"<details{' open' if opened else ''}>"
+        f"<summary>Step {sample.step:,}<code>{prompt}</code></summary>"
         f"<pre><mark>{prompt}</mark>{rest}</pre></details>"
     )
 

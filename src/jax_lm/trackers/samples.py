@@ -36,7 +36,7 @@ class SamplesTracker:
 
     def sample(self, step: int, prompt: str, text: str) -> None:
         """Add a text to its step's file; ``text`` may or may not begin with the prompt."""
-        whole = text if text.startswith(prompt) else prompt + text
+        whole = whole_text(prompt, text)
         header = f"--- prompt: {json.dumps(prompt, ensure_ascii=False)}\n"
         before = self._written if step == self._step else ""
         self._step, self._written = step, f"{before}{header}{whole}\n\n"
@@ -48,6 +48,11 @@ class SamplesTracker:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def whole_text(prompt: str, text: str) -> str:
+    """Prompt and continuation, whether or not ``text`` already begins with the prompt."""
+    return text if text.startswith(prompt) else prompt + text
 
 
 def read_samples(directory: Path) -> list[Sample]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 640, 320
-LEFT, RIGHT, TOP, BOTTOM = 62, 16, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 72, 16, 14, 46
 MAX_POINTS = 600
 SMOOTHED_FROM = 60
-"""Curves with this many points are drawn smoothed, over a faint raw curve."""
+"""Curves with fewer points are drawn as they are."""
 LEGEND_MARK = '<circle cx="12" cy="5" r="3.2"/>'
 COLOURS = 8
 """Number of colour classes (``c0`` ...) that the style sheet defines."""
@@ -27,6 +27,8 @@ class Series:
     """Index of the curve's colour class, taken modulo ``COLOURS``."""
     markers: bool = False
     """Dashed with a mark at each point, for the few points of an evaluation."""
+    smooth: bool = False
+    """Drawn as a moving mean over a faint raw curve, where there are many points."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ def line_chart(title: str, series: Sequence[Series], x_label: str, y_label: str)
     )
 
 
-def ticks(low: float, high: float, target: int = 5) -> list[float]:
-    """About ``target`` round numbers (1, 2 or 5 times a power of ten) from low to high."""
+def ticks(low: float, high: float, target: int = 7) -> list[float]:
+    """At most about ``target`` round numbers (1, 2 or 5 times a power of ten), low to high."""
     rough = (high - low) / target
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
@@ -140,7 +142,7 @@ def _grid(frame: _Frame) -> str:
         y, text = frame.y_axis.pixel(value), tick_label(value)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" class="end">{text}</text>')
-    for value in ticks(frame.x_axis.low, frame.x_axis.high, 6):
+    for value in ticks(frame.x_axis.low, frame.x_axis.high, 8):
         x, text = frame.x_axis.pixel(value), tick_label(value)
         parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" class="middle">{text}</text>')
@@ -152,7 +154,7 @@ def _curve(series: Series, frame: _Frame) -> str:
     if series.markers:
         line = _path(frame.place(series.points))
         return f'<g class="{colour} dashed">{line}{_marks(series, frame)}</g>'
-    noisy = len(series.points) >= SMOOTHED_FROM
+    noisy = series.smooth and len(series.points) >= SMOOTHED_FROM
     window = len(series.points) // 30 if noisy else 1
     line = _path(frame.place(thinned(smoothed(series.points, window))))
     raw = _path(frame.place(thinned(series.points)), "raw") if noisy else ""
@@ -183,6 +185,8 @@ def _axis_labels(x_label: str, y_label: str) -> str:
 
 
 def _legend(series: Sequence[Series]) -> str:
+    if len(series) == 1:
+        return ""
     entries = "".join(
         f'<li class="c{one.colour % COLOURS}{" dashed" if one.markers else ""}">'
         '<svg class="key" viewBox="0 0 24 10" aria-hidden="true"><path class="line" d="M1 5H23"/>'

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tensorboardX import SummaryWriter
+from jax_lm.trackers.samples import whole_text
 
 FLUSH_SECONDS = 10
 
@@ -13,9 +14,15 @@ class TensorboardTracker:
 
     def __init__(self, directory: Path, *, resume_step: int | None = None) -> None:
         """Write into ``directory``; TensorBoard then hides what lies past ``resume_step``."""
+        from tensorboardX import SummaryWriter  # imports torch where that is installed
+
         purge = {} if resume_step is None else {"purge_step": resume_step + 1}
-        self._writer: SummaryWriter | None = SummaryWriter(
-            logdir=str(directory), flush_secs=FLUSH_SECONDS, write_to_disk=True, **purge
+        self._writer: Any = SummaryWriter(
+            logdir=str(directory),
+            flush_secs=FLUSH_SECONDS,
+            # The name holds seconds only: a run resumed at once would overwrite the file.
+            filename_suffix=f".from-{resume_step or 0}",
+            **purge,
         )
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -27,12 +34,17 @@ class TensorboardTracker:
     def sample(self, step: int, prompt: str, text: str) -> None:
         """Add a text under its prompt, as preformatted Markdown."""
         if self._writer is not None:
-            whole = text if text.startswith(prompt) else prompt + text
+            whole = whole_text(prompt, text)
             indented = "\n".join(f"    {line}" for line in whole.splitlines())
-            self._writer.add_text(f"samples/{prompt.strip()[:40] or 'unprompted'}", indented, step)
+            tag = f"samples/{prompt.strip()[:40] or 'unprompted'}"
+            self._writer.add_text(_encodable(tag), _encodable(indented), step)
 
     def close(self) -> None:
         """Flush and close the event file."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()

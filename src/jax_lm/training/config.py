@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from jax_lm.errors import UsageError
 from jax_lm.models.gpt2 import GPT2Config
 from jax_lm.optimizers import OptimizerConfig
 
@@ -49,7 +50,7 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         """Refuse to keep nothing."""
         if self.every < 1 or self.keep < 1:
-            raise ValueError("every and keep must be at least 1")
+            raise UsageError("--checkpoint.every and --checkpoint.keep must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,11 @@ from jax.sharding import Mesh
 
 from jax_lm.evaluation.rows import RowScorer
 from jax_lm.evaluation.scores import total
-from jax_lm.generation.decode import generate
 from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.generation.text import continue_texts
 from jax_lm.models.gpt2 import GPT2
 from jax_lm.objectives.causal_lm import causal_lm
-from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.base import start_id
 from jax_lm.trackers.base import Tracker
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
@@ -70,16 +70,10 @@ class Evaluator:
     def _sample(self, model: GPT2, step: int) -> None:
         settings = self._config.evaluation
         tokenizer = self._data.tokenizer
-        prompt = prompt_ids(tokenizer, settings.sample_prompt)
-        if not prompt or settings.sample_tokens == 0 or step == 0:
+        if step == 0 or settings.sample_tokens == 0:
             return
+        if not settings.sample_prompt and start_id(tokenizer) is None:
+            return  # nothing to start from
         sampling = SamplingConfig(max_new_tokens=settings.sample_tokens, seed=self._config.seed)
-        continued = generate(model, [prompt], sampling, eos_id=tokenizer.eos_id)[0]
-        self._tracker.sample(step, settings.sample_prompt, tokenizer.decode(continued))
-
-
-def prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
-    """Ids of a prompt led by BOS, else EOS; empty where there is neither and no prompt."""
-    lead = tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
-    ids: list[int] = tokenizer.encode_batch([prompt]).ids.tolist()
-    return ids if lead is None else [lead, *ids]
+        sample = continue_texts(model, tokenizer, [settings.sample_prompt], sampling)[0]
+        self._tracker.sample(step, sample.prompt, sample.text)

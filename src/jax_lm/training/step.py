@@ -50,7 +50,7 @@ def make_train_step(
         before = state.optimizer
         step_key = jax.random.fold_in(key, before.step) if state.model.config.dropout else None
         value, gradient = jax.value_and_grad(loss)(state.model, batch, step_key)
-        norm = optax.global_norm(gradient)
+        norm = optax.tree.norm(gradient)
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
         updates, optax_state = optimizer.update(gradient, before.optax, state.model)
         model = optax.apply_updates(state.model, updates)

@@ -1,0 +1,209 @@
+import inspect
+import json
+import lzma
+import math
+import zlib
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax_lm.cli.main import main
+from jax_lm.documents.base import Cursor
+from jax_lm.documents.open import open_source
+from jax_lm.errors import UsageError
+from jax_lm.evaluation.perplexity import MethodConfig, evaluate_documents, method_config
+from jax_lm.evaluation.scores import Scores, total
+from jax_lm.huggingface.directory import write_directory
+from jax_lm.models.gpt2 import GPT2, GPT2Config
+from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
+from jax_lm.tokenizers.characters import train_characters
+from jax_lm.tokenizers.pretrained import load_tokenizer
+from jax_lm.types import Document, Segment
+from tests.conftest import TinyFeatures
+
+WINDOW = 16
+HIDDEN = jax.jit(lambda model, input_ids: model(input_ids))
+
+
+def small_model(tokenizer: Tokenizer) -> GPT2:
+    config = GPT2Config(
+        vocab_size=tokenizer.vocab_size,
+        context_length=WINDOW,
+        num_layers=2,
+        num_heads=2,
+        embed_dim=16,
+        init_std=0.3,
+    )
+    return GPT2.init(jax.random.key(1), config)
+
+
+def log_probability(model: GPT2, ids: list[int], target: int) -> float:
+    """log p of one token after a context: one sequence at a time, float64 softmax."""
+    padded = jnp.array([ids + [0] * (WINDOW - len(ids))], jnp.int32)  # causal: never seen
+    hidden = np.asarray(HIDDEN(model, padded), np.float64)[0, len(ids) - 1]
+    logits = np.asarray(model.unembedding, np.float64) @ hidden
+    return float(logits[target] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
+
+
+def restated(
+    model: GPT2, tokenizer: Tokenizer, text: str, config: MethodConfig
+) -> tuple[float, int]:
+    """Nats and bytes of a text, one token at a time, by the definition of the rolling method."""
+    ids = [int(i) for i in tokenizer.encode_batch([text]).ids]
+    start = tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
+    sequence = ids if start is None else [start, *ids]
+    lengths = tokenizer.token_byte_lengths()
+    nats, num_bytes, done = 0.0, 0, 0
+    num_targets = len(sequence) - 1
+    while done < num_targets:
+        new = config.window if done == 0 else config.window - config.context + 1
+        end = min(done + new, num_targets)
+        begin = max(0, end - config.window) if done else 0
+        for target in range(done, end):
+            nats -= log_probability(model, sequence[begin : target + 1], sequence[target + 1])
+            num_bytes += int(lengths[sequence[target + 1]])
+        done = end
+    return nats, num_bytes
+
+
+def corpora(name: str, shared_data: Path) -> str:
+    if name == "norwegian":
+        path = shared_data / "corpora/norwegian_ud/no_bokmaal-ud-dev.txt"
+    elif name == "korean":
+        path = shared_data / "corpora/korean_chatbot/ChatbotData.csv"
+    else:
+        path = shared_data / "corpora/wikitext2/test.txt"
+    return path.read_text(encoding="utf-8")[2000:2400]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "characters"])
+@pytest.mark.parametrize("language", ["english", "norwegian", "korean"])
+@pytest.mark.parametrize(("method", "context"), [("rolling", 8), ("disjoint", 1)])
+def test_bits_per_byte_equals_a_token_by_token_restatement(
+    kind: str, language: str, method: str, context: int, shared_data: Path
+) -> None:
+    text = corpora(language, shared_data)
+    if kind == "bpe":
+        tokenizer = train_byte_level_bpe(iter([text]), vocab_size=300, min_frequency=2)
+    else:
+        tokenizer = train_characters(iter([text]))
+    model = small_model(tokenizer)
+    config = method_config(
+        method, window=None, context=None, model_context=model.config.context_length
+    )
+    assert config.context == context
+    scores = total(
+        evaluate_documents(model, tokenizer, [Document((Segment(text),), "0")], config)
+    )
+    nats, num_bytes = restated(model, tokenizer, text, config)
+    assert scores.num_bytes == num_bytes
+    if kind == "bpe":
+        assert num_bytes == len(text.encode())  # the first token is conditioned on EOS
+    expected = nats / (math.log(2) * num_bytes)
+    assert scores.bits_per_byte == pytest.approx(expected, abs=1e-6)
+
+
+def test_numbers_do_not_depend_on_the_batch(tiny_features: TinyFeatures) -> None:
+    tokenizer = load_tokenizer(tiny_features.tokenizer)
+    model = small_model(tokenizer)
+    documents = [d for _, d in open_source(str(tiny_features.held_out_text)).read(Cursor(0, 0))]
+    config = MethodConfig(window=16, context=4)
+    one, many = (
+        total(evaluate_documents(model, tokenizer, documents, config, batch_size=size))
+        for size in (1, 33)
+    )
+    assert one.loss == pytest.approx(many.loss, abs=1e-6)
+    assert (one.num_tokens, one.num_bytes) == (many.num_tokens, many.num_bytes)
+
+
+def test_context_only_segments_are_not_scored(tiny_features: TinyFeatures) -> None:
+    tokenizer = load_tokenizer(tiny_features.tokenizer)
+    document = Document((Segment("question: ", 0.0), Segment("answer", 1.0)), "0", subset="qa")
+    scores = evaluate_documents(
+        small_model(tokenizer), tokenizer, [document], MethodConfig(window=16, context=8)
+    )
+    assert scores["qa"].num_bytes == len("answer")
+
+
+def test_windows_that_score_nothing_are_refused() -> None:
+    with pytest.raises(UsageError, match="context 9 must lie between 1 and the window, 8"):
+        MethodConfig(window=8, context=9)
+    with pytest.raises(UsageError, match="window 64 must lie between 1 and the model's 16"):
+        method_config("rolling", window=64, context=None, model_context=16)
+    with pytest.raises(UsageError, match="belongs to --method rolling"):
+        method_config("disjoint", window=None, context=4, model_context=16)
+
+
+def test_scores_add_up() -> None:
+    half = Scores(
+        loss_sum=2.0, weight_sum=1.0, correct_sum=1.0, text_nats=2.0, num_bytes=4, num_tokens=1
+    )
+    whole = half + half
+    assert (whole.loss, whole.accuracy, whole.num_tokens) == (2.0, 1.0, 2)
+    assert whole.perplexity == pytest.approx(math.exp(2))
+    assert whole.bits_per_byte == pytest.approx(2 / (math.log(2) * 4))
+    assert math.isnan(Scores().loss)
+    assert math.isinf(Scores(loss_sum=1e6, weight_sum=1.0).perplexity)
+
+
+def test_the_verb_prints_and_writes_the_same_numbers(
+    tiny_features: TinyFeatures, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = load_tokenizer(tiny_features.tokenizer)
+    write_directory(small_model(tokenizer), tokenizer, tmp_path / "model", card="# card")
+    texts = [inspect.getsource(inspect)[:500], "short", "x" * 90]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    output = tmp_path / "eval.json"
+    code = main(["evaluate", str(tmp_path / "model"), str(path), "--output", str(output)])
+    printed = capsys.readouterr().out
+    assert code == 0
+    values = json.loads(output.read_text())
+    assert "rolling (window 16, context 8 tokens; the first token" in printed
+    assert f"{values['eval/bits_per_byte']:.4f}" in printed
+    size = sum(len(text.encode()) for text in texts)
+    assert values["sums"]["num_bytes"] == size
+    zlib_size = sum(len(zlib.compress(text.encode(), 9)) for text in texts)
+    xz_size = sum(len(lzma.compress(text.encode(), preset=9)) for text in texts)
+    assert values["compressors_bits_per_byte"] == {
+        "zlib -9": 8 * zlib_size / size,
+        "xz -9": 8 * xz_size / size,
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "message", "code"),
+    [
+        (["nowhere", "x.txt"], "nowhere: no such directory", 1),
+        (["nowhere@7", "x.txt"], "nowhere@7: no such checkpoint (steps with one: none)", 1),
+        ([".", "x.txt"], "no config.json", 1),
+        ([".", "x.txt", "--metod", "rolling"], "unknown flag --metod; did you mean --method?", 2),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    args: list[str],
+    message: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", *args]) == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_nothing_to_score(
+    tiny_features: TinyFeatures, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = load_tokenizer(tiny_features.tokenizer)
+    write_directory(small_model(tokenizer), tokenizer, tmp_path / "model", card="# card")
+    (tmp_path / "empty.txt").touch()
+    assert main(["evaluate", str(tmp_path / "model"), str(tmp_path / "empty.txt")]) == 1
+    assert "no tokens to score in 1 documents" in capsys.readouterr().err

@@ -1,0 +1,121 @@
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax_lm.checkpoints import (
+    Progress,
+    list_steps,
+    newest_valid,
+    read_config,
+    read_progress,
+    restore_arrays,
+    save_checkpoint,
+    verify_checkpoint,
+)
+from jax_lm.errors import JaxLMError
+from jax_lm.models.gpt2 import GPT2, GPT2Config
+
+CONFIG = GPT2Config(vocab_size=7, context_length=4, num_layers=2, num_heads=1, embed_dim=4)
+
+
+@pytest.fixture
+def model() -> GPT2:
+    return GPT2.init(jax.random.key(0), CONFIG)
+
+
+def save(folder: Path, model: GPT2, step: int, keep: int = 3) -> Path:
+    return save_checkpoint(
+        folder,
+        model=model,
+        optimizer={"step": jnp.int32(step)},
+        progress=Progress(step=step, position=8 * step, tokens=99 * step, data="abc"),
+        config={"seed": 1},
+        keep=keep,
+    )
+
+
+def test_round_trip_is_bitwise(tmp_path: Path, model: GPT2) -> None:
+    directory = save(tmp_path, model, 3)
+    assert directory.name == "step-00000003"
+    restored = restore_arrays(directory / "model", jax.eval_shape(lambda: model))
+    assert restored.config == CONFIG
+    for before, after in zip(jax.tree.leaves(model), jax.tree.leaves(restored), strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert read_progress(directory) == Progress(step=3, position=24, tokens=297, data="abc")
+    assert read_config(directory) == {"seed": 1}
+
+
+def test_only_arrays_and_json_are_stored(tmp_path: Path, model: GPT2) -> None:
+    files = [path for path in save(tmp_path, model, 1).rglob("*") if path.is_file()]
+    assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".pt", ".bin")]
+
+
+def test_the_last_ones_are_kept(tmp_path: Path, model: GPT2) -> None:
+    for step in (1, 2, 10, 11):
+        save(tmp_path, model, step, keep=2)
+    assert list_steps(tmp_path) == [10, 11]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000010", "step-00000011"]
+
+
+def flip_a_byte(directory: Path) -> str:
+    largest = max((p for p in directory.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 1
+    largest.write_bytes(data)
+    return largest.relative_to(directory).as_posix()
+
+
+def test_a_flipped_byte_is_named_and_the_one_before_taken(tmp_path: Path, model: GPT2) -> None:
+    first, second = save(tmp_path, model, 1), save(tmp_path, model, 2)
+    name = flip_a_byte(second)
+    with pytest.raises(JaxLMError, match="damaged checkpoint: ") as error:
+        verify_checkpoint(second)
+    assert name in str(error.value)
+    said: list[str] = []
+    assert newest_valid(tmp_path, said.append) == first
+    assert name in said[0]
+
+
+def test_never_starts_over_silently(tmp_path: Path, model: GPT2) -> None:
+    flip_a_byte(save(tmp_path, model, 1))
+    with pytest.raises(JaxLMError, match="none of the 1 checkpoints verifies"):
+        newest_valid(tmp_path, lambda line: None)
+    assert newest_valid(tmp_path / "elsewhere", print) is None
+
+
+def test_missing_and_added_files_are_named(tmp_path: Path, model: GPT2) -> None:
+    directory = save(tmp_path, model, 1)
+    (directory / "progress.json").unlink()
+    (directory / "extra").touch()
+    with pytest.raises(JaxLMError, match=r"extra, progress\.json"):
+        verify_checkpoint(directory)
+    (directory / "checksums.json").unlink()
+    with pytest.raises(JaxLMError, match="no readable checksums"):
+        verify_checkpoint(directory)
+
+
+def test_a_failed_save_leaves_the_older_one_whole(
+    tmp_path: Path, model: GPT2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = save(tmp_path, model, 1)
+
+    def full(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(tmp_path, model, 2)
+    monkeypatch.undo()
+    verify_checkpoint(older)
+    assert [path.name for path in tmp_path.iterdir()] == [older.name]
+
+
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, model: GPT2) -> None:
+    directory = save(tmp_path, model, 1)
+    wider = GPT2Config(vocab_size=7, context_length=4, num_layers=2, num_heads=1, embed_dim=8)
+    like = jax.eval_shape(lambda key: GPT2.init(key, wider), jax.random.key(0))
+    with pytest.raises(JaxLMError, match=r"does not fit the configured model: .*token_embedding \(float32\[7, 4\]"):
+        restore_arrays(directory / "model", like)
