@@ -2,9 +2,9 @@
 
     python benchmarks/shakespeare_char.py PATH/TO/tinyshakespeare/input.txt
 
-The first 90 % of the characters train, the last 10 % are held out. nanoGPT's README reports a loss of
-about 1.88 for this configuration, a mean over 20 random batches; the number here is over all held-out
-characters in disjoint blocks of 64, at the last step.
+The first 90 % of the characters train, the last 10 % are held out. nanoGPT's README reports a loss
+of about 1.88 for this configuration, a mean over 20 random batches; the number here is over all
+held-out characters in disjoint blocks of 64, at the last step.
 """
 
 import argparse
@@ -45,7 +45,11 @@ def measure(corpus: Path, folder: Path) -> list[dict[str, float]]:
         (folder / f"{name}.txt").write_text(part, encoding="utf-8")
     tokenizer = str(folder / "tokenizer")
     train = str(folder / "train.txt")
-    plain = ("--kind", "characters", "--special-tokens")  # none: the 65 characters alone, as nanoGPT
+    plain = (
+        "--kind",
+        "characters",
+        "--special-tokens",
+    )  # none: the 65 characters alone, as nanoGPT
     verb("tokenizer", "train", train, *plain, "--output", tokenizer)
     for name in ("train", "held-out"):
         spec, prefix = str(folder / f"{name}.txt"), str(folder / name)
@@ -77,7 +81,10 @@ def measure_seed(folder: Path, seed: int) -> dict[str, float]:
 
 def verb(*args: str) -> None:
     """Run one verb quietly; stop the benchmark where it fails."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as err:
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
         code = jax_lm(list(args))
     if code:
         sys.exit(f"jax-lm {' '.join(args)}: {err.getvalue()}")

@@ -16,7 +16,12 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    lines = ["# Results", "", "Generated from `results/*.json` by `python benchmarks/tables.py`.", ""]
+    lines = [
+        "# Results",
+        "",
+        "Generated from `results/*.json` by `python benchmarks/tables.py`.",
+        "",
+    ]
     for path in sorted((FOLDER / "results").glob("*.json")):
         lines.extend(TABLES[path.stem](json.loads(path.read_text())))
     return "\n".join(lines).rstrip() + "\n"

@@ -19,7 +19,10 @@ def test_recipes_round_trip_through_json(name: str) -> None:
     ("values", "message"),
     [
         ({"optimiser": {}}, "f.json: unknown key 'optimiser'; did you mean 'optimizer'?"),
-        ({"optimizer": {"learning_rat": 1}}, "unknown key 'optimizer.learning_rat'; did you mean 'learning_rate'"),
+        (
+            {"optimizer": {"learning_rat": 1}},
+            "unknown key 'optimizer.learning_rat'; did you mean 'learning_rate'",
+        ),
         ({"steps": "ten"}, "f.json: steps must be int or null, not 'ten'"),
         ({"steps": True}, "steps must be int or null"),
         ({"model": 3}, "f.json: model must be a mapping"),

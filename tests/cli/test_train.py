@@ -1,7 +1,6 @@
 """What a person sees of ``jax-lm train``: flags, files of settings, mistakes."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +43,11 @@ def bad_inputs(features: TinyFeatures) -> dict[str, tuple[list[str], str, int]]:
         "not UTF-8": (["--data.train", "latin.txt", *tokenizer], "latin.txt", 1),
         "no tokenizer": (["--data.train", "short.txt"], "--data.tokenizer", 1),
         "another tokenizer": ([*train, "--data.tokenizer", "other"], "cut by tokenizer", 1),
-        "another length": (["--data.train", features.train], "holds rows of 32, the model wants", 1),
+        "another length": (
+            ["--data.train", features.train],
+            "holds rows of 32, the model wants",
+            1,
+        ),
         "no data": ([], "no training data: pass --data.train", 2),
         "unknown flag": (
             [*train, "--learning-rat", "1e-3"],
@@ -98,7 +101,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     assert message in last
     assert "Traceback" not in printed.err
     made = [path for path in tree() if path not in before]
-    assert [path for path in made if os.path.isfile(path)] == []
+    assert [path for path in made if Path(path).is_file()] == []
 
 
 def test_a_length_flag_replaces_the_recipes() -> None:

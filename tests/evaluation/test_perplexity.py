@@ -96,9 +96,7 @@ def test_bits_per_byte_equals_a_token_by_token_restatement(
         method, window=None, context=None, model_context=model.config.context_length
     )
     assert config.context == context
-    scores = total(
-        evaluate_documents(model, tokenizer, [Document((Segment(text),), "0")], config)
-    )
+    scores = total(evaluate_documents(model, tokenizer, [Document((Segment(text),), "0")], config))
     nats, num_bytes = restated(model, tokenizer, text, config)
     assert scores.num_bytes == num_bytes
     if kind == "bpe":

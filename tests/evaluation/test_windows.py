@@ -14,7 +14,7 @@ def test_every_target_is_scored_once_with_its_context(
     for cut in windows(num_targets, window, context):
         assert 1 <= cut.stop - cut.start <= window
         first = cut.stop - cut.scored
-        # A new target of a later window sees at least `context` inputs, where the document has them.
+        # A new target sees at least `context` inputs, where the document has them.
         assert first + 1 - cut.start >= min(context, first + 1)
         scored.extend(range(first, cut.stop))
     assert scored == list(range(num_targets))

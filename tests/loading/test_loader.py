@@ -69,5 +69,3 @@ def test_closing_ends_the_thread(rows: RowStore) -> None:
 def test_a_batch_that_does_not_divide(rows: RowStore) -> None:
     with pytest.raises(JaxLMError, match="not a multiple of the 3 hosts"):
         Loader(rows, causal_lm, batch_size=4, seed=0, host=(0, 3))
-
-

@@ -36,11 +36,13 @@ def test_free_space_of_a_folder_not_made_yet(tmp_path: Path) -> None:
     assert environment.free_gib(tmp_path / "a" / "b") > 0
 
 
-def test_a_system_that_says_little_is_still_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> str:
+def test_a_system_that_says_little_is_still_described(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(name: str) -> int:
         raise OSError("not here")
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(environment, "Path", lambda name: tmp_path / "no-such-file")
     monkeypatch.setattr(os, "sysconf", refuse)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     found = environment.describe()

@@ -61,9 +61,10 @@ def test_a_run_leaves_what_it_promises(config: TrainConfig) -> None:
     assert [row["step"] for row in rows if "val/loss" in row] == [0, 6, 12]
     assert [row["step"] for row in rows if "train/loss" in row] == [2, 4, 6, 8, 10, 12]
     assert rows[-1]["val/loss"] < rows[0]["val/loss"] - 0.5
-    assert str(max(row.get("train/loss", 0) for row in rows[-2:]))[:5] in (
-        run / "report.html"
-    ).read_text()
+    assert (
+        str(max(row.get("train/loss", 0) for row in rows[-2:]))[:5]
+        in (run / "report.html").read_text()
+    )
     assert (run / "samples" / "step-00000012.txt").read_text().count("def ") >= 1
     config_saved = json.loads((run / "config.json").read_text())
     assert config_saved["model"]["vocab_size"] == 300

@@ -57,7 +57,7 @@ class GPT2Config:
         """Refuse shapes that cannot be built."""
         if self.embed_dim % self.num_heads:
             raise UsageError(
-                f"--model.embed-dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
+                f"embed_dim {self.embed_dim} is not a multiple of num_heads {self.num_heads}"
             )
 
     @property
