@@ -29,7 +29,7 @@ from jax_lm.training.run_directory import RunDirectory
 
 TRAIN = "stdlib?split=train"
 HELD_OUT = "stdlib?split=validation"
-VOCAB_SIZE = 4096
+VOCAB_SIZE = 1024
 PROMPT = "def read_lines(path):\n"
 EVALUATION_FILE = "evaluation.json"
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import islice
 
 from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
+from jax_lm.documents.files import FileSource
 from jax_lm.types import Document
 
 START = Cursor(0, 0)
@@ -57,3 +58,9 @@ class LimitedSource:
         last = next(counted, None)
         del self.rejects[known:]  # the reading that counts will meet them again
         return None if last is None else last[0]
+
+
+def passed_over(source: DocumentSource) -> tuple[str, ...]:
+    """Names of the files a directory holds that are of another kind, and so are not read."""
+    whole = source.source if isinstance(source, LimitedSource) else source
+    return whole.passed_over if isinstance(whole, FileSource) else ()

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from tqdm import tqdm
 
 from jax_lm.documents.base import Cursor, DocumentSource
-from jax_lm.documents.files import FileSource
-from jax_lm.documents.limited import LimitedSource
+from jax_lm.documents.limited import passed_over
 from jax_lm.errors import JaxLMError
 from jax_lm.types import Document
 
@@ -96,7 +95,7 @@ def report(source: DocumentSource) -> Iterator[str]:
     if empty := counted.sizes.count(0):
         yield _row("empty documents", f"{empty:,}")
     yield from _subset_rows(counted)
-    if others := _passed_over(source):
+    if others := passed_over(source):
         files = "1 file" if len(others) == 1 else f"{len(others):,} files"
         yield _row("not read", f"{files} of another kind: {_listed(others)}")
     yield _row("read at", f"{rate:,.1f} MB/s")
@@ -114,11 +113,6 @@ def _subset_rows(counted: CorpusStatistics) -> Iterator[str]:
         yield _row("" if index else "subsets", line)
     if len(ordered) > LISTED_SUBSETS:
         yield _row("", f"and {len(ordered) - LISTED_SUBSETS:,} more")
-
-
-def _passed_over(source: DocumentSource) -> tuple[str, ...]:
-    whole = source.source if isinstance(source, LimitedSource) else source
-    return whole.passed_over if isinstance(whole, FileSource) else ()
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from jax_lm.documents.base import DocumentSource
-from jax_lm.documents.files import FileSource
-from jax_lm.documents.limited import LimitedSource
+from jax_lm.documents.limited import passed_over
 from jax_lm.documents.open import open_source
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.features import open_features
@@ -57,15 +55,10 @@ def preprocess(
     if done is not None:
         say(f"already done: {prefix} was made from the same source, tokenizer and settings")
         return done
-    if others := _passed_over(source):
+    if others := passed_over(source):
         say(f"not read, for they are of another kind: {len(others):,} files such as {others[0]}")
     partial = PartialSet(prefix, plan)
     return Making(source, tokenizer_dir, tokenizer, options, partial, say).run()
-
-
-def _passed_over(source: DocumentSource) -> tuple[str, ...]:
-    whole = source.source if isinstance(source, LimitedSource) else source
-    return whole.passed_over if isinstance(whole, FileSource) else ()
 
 
 def _finished(prefix: str, plan: Plan, options: PreprocessOptions) -> Manifest | None:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 from jax_lm.trackers.samples import whole_text
 
 LINE_SECONDS = 5.0
+TRAINING_LINE_SECONDS = 15.0
 
 
 class Progress:
@@ -133,7 +134,12 @@ class ConsoleTracker:
     ) -> None:
         """Show the way from ``initial_step`` to ``total_steps`` on ``stream`` (stderr)."""
         self.progress = Progress(
-            total_steps, label="step", initial=initial_step, stream=stream, clock=clock
+            total_steps,
+            label="step",
+            initial=initial_step,
+            stream=stream,
+            line_seconds=TRAINING_LINE_SECONDS,
+            clock=clock,
         )
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
