@@ -42,7 +42,7 @@ def _dataclass(kind: type[Any], values: Any, where: str, path: str) -> Any:
     }
     try:
         return kind(**built)
-    except (TypeError, ValueError) as error:
+    except UsageError as error:
         raise UsageError(f"{where}: {path or kind.__name__}: {error}") from error
 
 

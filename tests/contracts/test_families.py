@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jax_lm.errors import UsageError
 from jax_lm.huggingface.convert import leaves_by_path
 from jax_lm.models.registry import FAMILIES
 from jax_lm.sharding import parameter_axes
@@ -160,5 +161,5 @@ def test_the_initial_model_knows_nothing(family):
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
 def test_a_width_that_the_heads_do_not_divide_is_refused(family):
-    with pytest.raises(ValueError, match="16 is not a multiple of num_heads 3"):
+    with pytest.raises(UsageError, match="16 is not a multiple of num_heads 3"):
         family.config(**{**SHAPE, "num_heads": 3})

@@ -1,16 +1,19 @@
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jax_lm import checkpoints
 from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
+from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import JsonlTracker, read_metrics
 from jax_lm.training import run as run_module
 from jax_lm.training.config import TrainConfig
@@ -70,6 +73,19 @@ def test_a_run_leaves_what_it_promises(config: TrainConfig) -> None:
     assert config_saved["model"]["vocab_size"] == 300
     assert any("parameters" in line for line in said)
     assert any("12 steps of 4 rows" in line for line in said)
+
+
+def test_models_are_opened_by_run_and_by_step(config: TrainConfig) -> None:
+    run = str(train(config, quiet))
+    assert open_model(run).path == Path(run) / "final"
+    last = open_model(f"{run}@12")
+    assert last.path.name == "step-00000012"
+    for final, saved in zip(weights(run), jax.tree.leaves(last.model), strict=True):
+        np.testing.assert_array_equal(final, saved)
+    shutil.rmtree(Path(run) / "final")
+    assert open_model(run).path.name == "step-00000012"
+    with pytest.raises(JaxLMError, match=r"@3: no such checkpoint \(steps with one: 8, 12\)"):
+        open_model(f"{run}@3")
 
 
 def test_same_seed_same_run_and_another_seed_another(config: TrainConfig, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax_lm.errors import JaxLMError
+from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.huggingface.convert import export_tensors, import_leaves, leaves_by_path
 from jax_lm.huggingface.mapping import Rule, Table, fused_heads, heads_first
 from jax_lm.huggingface.tensor_files import TensorFiles
@@ -158,7 +158,7 @@ def config_from_json(values: Mapping[str, Any], where: str) -> GPT2Config:
             init_std=float(values["initializer_range"]),
             norm_epsilon=float(values["layer_norm_epsilon"]),
         )
-    except ValueError as error:
+    except UsageError as error:
         raise JaxLMError(f"{where}: {error}") from error
 
 

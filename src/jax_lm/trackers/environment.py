@@ -36,7 +36,7 @@ class OptionalPart(NamedTuple):
 
 
 OPTIONAL_PARTS = (
-    ("apache-beam", "preprocess on several workers", "'jax-lm[beam]'"),
+    ("apache-beam", "preprocess documents into features", "'jax-lm[beam]'"),
     ("jax-cuda13-plugin", "NVIDIA GPUs", "'jax-lm[cuda]'"),
     ("libtpu", "TPUs", "'jax-lm[tpu]'"),
     ("tensorboard", "look at RUN/tensorboard", "tensorboard"),

@@ -9,7 +9,7 @@ from jax_lm.checkpoints import list_steps, newest_valid, read_config, read_progr
 from jax_lm.errors import JaxLMError
 from jax_lm.trackers.jsonl import read_metrics
 
-FIXED_ON_RESUME = ("model", "data", "optimizer", "seed", "batch_size", "batch_size_per_device")
+FIXED_ON_RESUME = ("model", "data", "seed", "batch_size", "batch_size_per_device")
 """Parts of the configuration that a resumed run must share with its checkpoint."""
 
 
