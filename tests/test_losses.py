@@ -46,11 +46,12 @@ def test_gradients_do_not_depend_on_blocks(monkeypatch):
         np.testing.assert_allclose(blocked, whole, atol=1e-6)
 
 
-def test_a_block_count_divides_the_tokens_and_keeps_the_bound():
-    for tokens, vocab in ((24, 29), (8 * 256, 8192), (7 * 1021, 50257), (1, 10**8)):
-        blocks = losses._num_blocks(tokens, vocab)
-        assert tokens % blocks == 0
-        assert tokens // blocks * vocab <= losses.MAX_BLOCK_LOGITS or blocks == tokens
+def test_blocks_cover_the_sequence_and_keep_the_bound():
+    for batch, seq, vocab in ((2, 12, 29), (8, 256, 8192), (7, 1021, 50257), (1, 1, 10**8)):
+        blocks, length = losses._blocks(batch, seq, vocab)
+        assert (blocks - 1) * length < seq <= blocks * length
+        assert batch * length * vocab <= losses.MAX_BLOCK_LOGITS or length == 1
+        assert blocks <= 2 * -(-batch * seq * vocab // losses.MAX_BLOCK_LOGITS) or length == 1
 
 
 def test_the_mean_is_weighted():

@@ -21,26 +21,33 @@ def token_losses(
     Logits and softmax are float32 whatever the dtype of ``hidden``.
     """
     batch, seq, embed = hidden.shape
-    num_tokens, vocab = batch * seq, unembedding.shape[0]
-    num_blocks = _num_blocks(num_tokens, vocab)
-    block = (num_blocks, num_tokens // num_blocks)
-    hidden_blocks = hidden.reshape(*block, embed)
-    target_blocks = targets.reshape(block)
+    blocks, length = _blocks(batch, seq, unembedding.shape[0])
+    # Blocks run along the sequence: the batch stays one axis, split over the devices as it is.
+    padding = blocks * length - seq
+    padded = jnp.pad(hidden, ((0, 0), (0, padding), (0, 0)))
+    padded_targets = jnp.pad(targets, ((0, 0), (0, padding)))
 
     @jax.checkpoint
     def one_block(
-        hidden: Float[Array, "block embed"], targets: Int[Array, "block"]
-    ) -> tuple[Float[Array, "block"], Bool[Array, "block"]]:
-        logits = jnp.einsum("ne,ve->nv", hidden, unembedding, preferred_element_type=jnp.float32)
-        chosen = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+        hidden: Float[Array, "batch block embed"], targets: Int[Array, "batch block"]
+    ) -> tuple[Float[Array, "batch block"], Bool[Array, "batch block"]]:
+        logits = jnp.einsum("bte,ve->btv", hidden, unembedding, preferred_element_type=jnp.float32)
+        chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
         best = logits.argmax(axis=-1)
         return jax.nn.logsumexp(logits, axis=-1) - chosen, best == targets
 
-    if num_blocks == 1:
-        losses, correct = one_block(hidden_blocks[0], target_blocks[0])
-    else:
-        losses, correct = jax.lax.map(lambda xs: one_block(*xs), (hidden_blocks, target_blocks))
-    return losses.reshape(batch, seq), correct.reshape(batch, seq)
+    if blocks == 1:
+        whole: tuple[Array, Array] = one_block(hidden, targets)
+        return whole
+    xs = (
+        padded.reshape(batch, blocks, length, embed).swapaxes(0, 1),
+        padded_targets.reshape(batch, blocks, length).swapaxes(0, 1),
+    )
+    losses, correct = jax.lax.map(lambda block: one_block(*block), xs)
+    return (
+        losses.swapaxes(0, 1).reshape(batch, blocks * length)[:, :seq],
+        correct.swapaxes(0, 1).reshape(batch, blocks * length)[:, :seq],
+    )
 
 
 def weighted_loss(
@@ -50,8 +57,7 @@ def weighted_loss(
     return (losses * weights).sum() / jnp.maximum(weights.sum(), jnp.finfo(jnp.float32).tiny)
 
 
-def _num_blocks(num_tokens: int, vocab: int) -> int:
-    """The smallest divisor of ``num_tokens`` that keeps a block's logits within the bound."""
-    wanted = -(-num_tokens * vocab // MAX_BLOCK_LOGITS)
-    divisors = (count for count in range(wanted, num_tokens) if num_tokens % count == 0)
-    return next(divisors, num_tokens)
+def _blocks(batch: int, seq: int, vocab: int) -> tuple[int, int]:
+    """Number and length of the blocks a sequence is cut into, so that logits stay in bounds."""
+    length = max(1, min(seq, MAX_BLOCK_LOGITS // (batch * vocab)))
+    return -(-seq // length), length

@@ -1,5 +1,6 @@
 """MODEL, as every verb takes it: a run directory, ``RUN@STEP`` or a Hugging Face directory."""
 
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -7,7 +8,9 @@ import jax
 
 from jax_lm.checkpoints import (
     list_steps,
+    newest_valid,
     read_config,
+    read_progress,
     restore_arrays,
     step_directory,
     verify_checkpoint,
@@ -47,10 +50,14 @@ def open_model(spec: str) -> OpenedModel:
         raise JaxLMError(f"{spec}: no such directory: give a run directory or a Hugging Face one")
     if (path / "final").is_dir():
         return OpenedModel(*load_directory(path / "final"), path / "final")
-    steps = list_steps(path / "checkpoints")
-    if steps:
-        return _open_step(path, steps[-1])
+    newest = newest_valid(path / "checkpoints", _warn)
+    if newest is not None:
+        return _open_step(path, read_progress(newest).step)
     return OpenedModel(*load_directory(path), path)
+
+
+def _warn(line: str) -> None:
+    print(f"jax-lm: {line}", file=sys.stderr)  # noqa: T201 (a damaged checkpoint is never passed over in silence)
 
 
 def _open_step(run: Path, step: int) -> OpenedModel:

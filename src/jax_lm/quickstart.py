@@ -135,7 +135,7 @@ class Journey:
 
     def _train(self) -> None:
         self.say("\n4. Training (jax-lm train quickstart)")
-        if self.run.is_finished:
+        if self.run.is_finished and self.run.report.is_file():
             self.say(f"   done already: {self.run.final}")
             return
         data = DataConfig(train=self._prefix("train"), validation=(self._prefix("held-out"),))

@@ -5,7 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 
+from jax_lm.checkpoints import list_steps, step_directory
 from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import read_metrics
 
@@ -21,7 +23,20 @@ def numbers(run_dir: str) -> list[dict[str, Any]]:
     return [{key: row[key] for key in row if key not in dropped} for row in rows]
 
 
+def optimizer_state(run_dir: str) -> dict[str, np.ndarray]:
+    """Every array of the newest checkpoint's optimizer state."""
+    checkpoints = Path(run_dir) / "checkpoints"
+    newest = step_directory(checkpoints, list_steps(checkpoints)[-1]) / "optimizer"
+    with ocp.StandardCheckpointer() as checkpointer:
+        restored: dict[str, np.ndarray] = checkpointer.restore(newest.absolute())
+    return restored
+
+
 def assert_same_run(one: str, other: str) -> None:
+    expected_state, found_state = optimizer_state(one), optimizer_state(other)
+    assert expected_state.keys() == found_state.keys()
+    for name, values in expected_state.items():
+        np.testing.assert_array_equal(found_state[name], values)
     for expected, found in zip(weights(one), weights(other), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert numbers(other) == numbers(one)

@@ -15,6 +15,7 @@ from jax_lm import checkpoints
 from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
 from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import JsonlTracker, read_metrics
+from jax_lm.training import loop
 from jax_lm.training import run as run_module
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.run import train
@@ -64,11 +65,11 @@ def test_a_run_leaves_what_it_promises(config: TrainConfig) -> None:
     assert [row["step"] for row in rows if "val/loss" in row] == [0, 6, 12]
     assert [row["step"] for row in rows if "train/loss" in row] == [2, 4, 6, 8, 10, 12]
     assert rows[-1]["val/loss"] < rows[0]["val/loss"] - 0.5
-    assert (
-        str(max(row.get("train/loss", 0) for row in rows[-2:]))[:5]
-        in (run / "report.html").read_text()
-    )
-    assert (run / "samples" / "step-00000012.txt").read_text().count("def ") >= 1
+    last_loss = [row["train/loss"] for row in rows if "train/loss" in row][-1]
+    assert f"{last_loss:.3f}" in (run / "report.html").read_text()
+    sample = (run / "samples" / "step-00000012.txt").read_text()
+    assert sample.startswith('--- prompt: "def "\ndef ')
+    assert len(sample.strip()) > len('--- prompt: "def "\ndef ')
     config_saved = json.loads((run / "config.json").read_text())
     assert config_saved["model"]["vocab_size"] == 300
     assert any("parameters" in line for line in said)
@@ -130,6 +131,16 @@ def test_time_is_up(config: TrainConfig) -> None:
     assert read_metrics(run / "metrics.jsonl")[-1]["step"] == 12
 
 
+def test_time_is_up_in_the_middle(config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The card of a run cut short tells the numbers of its last step, not of an earlier one."""
+    ticks = iter(range(1000))
+    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(ticks)))
+    run = train(replace(config, max_time=5.5 / 60), quiet)
+    last = read_metrics(run / "metrics.jsonl")[-1]
+    assert 0 < last["step"] < 12
+    assert f"{last['val/loss']:.4f}" in (run / "final" / "README.md").read_text()
+
+
 def test_a_directory_with_a_run_is_not_written_over(config: TrainConfig) -> None:
     train(replace(config, steps=2), quiet)
     with pytest.raises(JaxLMError, match="already holds a run: continue it with --resume auto"):
@@ -140,7 +151,8 @@ def test_a_directory_with_a_run_is_not_written_over(config: TrainConfig) -> None
     ("changes", "message"),
     [
         ({"seed": 3}, "seed was 0, now 3"),
-        ({"batch_size": 8}, "batch_size was 4, now 8"),
+        ({"batch_size": 8}, "cannot go on with batches of 8 rows: the run had taken 4 of 4"),
+        ({"dtype": "bfloat16"}, "dtype was 'float32', now 'bfloat16'"),
     ],
 )
 def test_another_configuration_is_refused_on_resume(
@@ -170,8 +182,9 @@ def test_a_loss_that_is_not_finite_is_skipped_then_stops(
     bad_steps = {5}
     run = train(config, quiet)
     assert np.isfinite(np.concatenate([leaf.ravel() for leaf in weights(str(run))])).all()
-    rows = [row for row in read_metrics(run / "metrics.jsonl") if row["step"] == 6]
-    assert rows[0]["train/loss"] is None
+    rows = {row["step"]: row for row in read_metrics(run / "metrics.jsonl") if "train/loss" in row}
+    assert rows[6]["train/loss"] is None
+    assert [rows[step]["train/skipped_steps"] for step in (4, 6, 12)] == [0, 1, 1]
     bad_steps = {6, 7, 8}
     elsewhere = replace(config, run_dir=f"{config.run_dir}-bad", max_bad_steps=3)
     with pytest.raises(JaxLMError, match=r"step 9: .* for 3 steps in a row \(rows of the last one"):

@@ -23,7 +23,7 @@ from jax_lm.preprocessing.features import matrix, open_features, row_groups
 from jax_lm.preprocessing.manifest import Manifest, beside
 from jax_lm.types import Rows
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 _ROW_COLUMNS = ("input_ids", "labels", "loss_weights")
 
 
@@ -88,7 +88,9 @@ def _key(manifest: Manifest) -> str:
 
 def _stored_key(directory: Path) -> str | None:
     try:
-        return str(json.loads((directory / "index.json").read_text())["key"])
+        index = json.loads((directory / "index.json").read_text())
+        whole = all((directory / f"{name}.npy").is_file() for name in index["arrays"])
+        return str(index["key"]) if whole else None
     except (OSError, ValueError, KeyError):
         return None
 
@@ -99,7 +101,9 @@ def _decode(prefix: str, manifest: Manifest, directory: Path, key: str) -> None:
     temporary.mkdir()
     try:
         subsets = _write_arrays(Path(prefix).parent, manifest, temporary)
-        (temporary / "index.json").write_text(json.dumps({"key": key, "subsets": subsets}))
+        (temporary / "index.json").write_text(
+            json.dumps({"key": key, "subsets": subsets, "arrays": list(_shapes(manifest))})
+        )
         shutil.rmtree(directory, ignore_errors=True)
         temporary.rename(directory)
     except OSError:
@@ -123,7 +127,8 @@ def _write_arrays(folder: Path, manifest: Manifest, output: Path) -> list[str]:
     return list(subsets)
 
 
-def _allocate(manifest: Manifest, output: Path) -> dict[str, np.memmap[Any, Any]]:
+def _shapes(manifest: Manifest) -> dict[str, tuple[type, tuple[int, ...]]]:
+    """Type and shape of each array."""
     rows, width = manifest.totals.rows, manifest.row_length
     id_type = np.uint16 if manifest.vocab_size <= 1 << 16 else np.int32
     shapes: dict[str, tuple[type, tuple[int, ...]]] = {
@@ -136,9 +141,13 @@ def _allocate(manifest: Manifest, output: Path) -> dict[str, np.memmap[Any, Any]
         shapes["labels"] = (np.int32, (rows, width))
     if "loss_weights" in manifest.columns:
         shapes["loss_weights"] = (np.float32, (rows, width))
+    return shapes
+
+
+def _allocate(manifest: Manifest, output: Path) -> dict[str, np.memmap[Any, Any]]:
     return {
         name: open_memmap(output / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
-        for name, (dtype, shape) in shapes.items()
+        for name, (dtype, shape) in _shapes(manifest).items()
     }
 
 

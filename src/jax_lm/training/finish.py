@@ -34,7 +34,7 @@ def finish(
         run.path.name,
         model,
         training=_facts(config, plan, data, progress),
-        evaluation=_last_evaluation(run),
+        evaluation=_evaluation(run, progress.step),
         example_prompt=config.evaluation.sample_prompt or "Once upon a time",
     )
     write_directory(model, data.tokenizer, run.final, card=card)
@@ -63,10 +63,13 @@ def _facts(
     }
 
 
-def _last_evaluation(run: RunDirectory) -> dict[str, float]:
+def _evaluation(run: RunDirectory, step: int) -> dict[str, float]:
+    """Held-out metrics of this very step; none where it was not evaluated."""
     rows = read_metrics(run.metrics) if run.metrics.is_file() else []
-    held_out = [
-        {key: value for key, value in row.items() if key.startswith("val/") and value is not None}
+    return {
+        key: value
         for row in rows
-    ]
-    return next((metrics for metrics in reversed(held_out) if metrics), {})
+        if row["step"] == step
+        for key, value in row.items()
+        if key.startswith("val/") and value is not None
+    }

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints import Progress
+from jax_lm.checkpoints import Progress, list_steps, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
 from jax_lm.objectives.causal_lm import causal_lm
@@ -18,6 +18,7 @@ from jax_lm.trackers.base import Tracker
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
 from jax_lm.training.plan import Plan
+from jax_lm.training.run_directory import RunDirectory
 from jax_lm.training.signals import StopRequest
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import StepMetrics, TrainStep
@@ -37,8 +38,8 @@ class Job:
     throughput: Throughput
     evaluate: Callable[[TrainState, int], None]
     """Log held-out metrics and a sample of a step, unless they already are."""
-    save: Callable[[TrainState, Progress], None]
-    """Write a checkpoint."""
+    save: Callable[[TrainState, Progress], bool]
+    """Write a checkpoint; False where that failed and training may go on."""
     stop: StopRequest
 
 
@@ -51,7 +52,8 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
         JaxLMError: too many steps in a row had a loss or gradient that is not finite.
     """
     config, plan = job.config, job.plan
-    deadline = time.monotonic() + 60 * (config.max_time or float("inf"))
+    minutes = float("inf") if config.max_time is None else config.max_time
+    deadline = time.monotonic() + 60 * minutes
     previous: StepMetrics | None = None
     saved = progress.step if progress.step else None
     _evaluate(job, state, progress)
@@ -79,10 +81,13 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
             if _due(progress.step, config.evaluation.every, plan):
                 _evaluate(job, state, progress)
             if _due(progress.step, config.checkpoint.every, plan):
-                _save(job, state, progress)
-                saved = progress.step
+                saved = progress.step if _save(job, state, progress) else saved
         if previous is not None:
             _refuse_divergence(job, previous, progress, loader)
+    if previous is not None and progress.step < plan.steps and not job.stop:  # time is up
+        if not _due(progress.step, config.tracking.every, plan):
+            _log(job, previous, progress)
+        job.evaluate(state, progress.step)
     if saved != progress.step:
         _save(job, state, progress)
     return state, progress
@@ -104,13 +109,18 @@ def _due(step: int, every: int, plan: Plan) -> bool:
 
 
 def _log(job: Job, metrics: StepMetrics, progress: Progress) -> None:
-    loss, grad_norm = jax.device_get((metrics.loss, metrics.grad_norm))
-    rate = learning_rate(job.config.optimizer, job.plan.steps, progress.step - 1)
+    loss, grad_norm, skipped = jax.device_get(
+        (metrics.loss, metrics.grad_norm, metrics.skipped_steps)
+    )
+    # A skipped step does not advance the schedule.
+    updates = progress.step - 1 - int(skipped)
+    rate = learning_rate(job.config.optimizer, job.plan.steps, max(0, updates))
     values = {
         "train/loss": float(loss),
         "train/grad_norm": float(grad_norm),
         "train/learning_rate": float(rate),
         "train/tokens": float(progress.tokens),
+        "train/skipped_steps": float(skipped),
     }
     job.tracker.log(progress.step, values | job.throughput.read())
 
@@ -121,9 +131,15 @@ def _evaluate(job: Job, state: TrainState, progress: Progress) -> None:
             job.evaluate(state, progress.step)
 
 
-def _save(job: Job, state: TrainState, progress: Progress) -> None:
+def _save(job: Job, state: TrainState, progress: Progress) -> bool:
     with job.throughput.excluded():
-        job.save(state, progress)
+        return job.save(state, progress)
+
+
+def _last_checkpoint(job: Job) -> str:
+    checkpoints = RunDirectory(job.config.run_dir).checkpoints
+    steps = list_steps(checkpoints)
+    return str(step_directory(checkpoints, steps[-1])) if steps else "the start"
 
 
 def _refuse_divergence(job: Job, metrics: StepMetrics, progress: Progress, loader: Loader) -> None:
@@ -135,6 +151,6 @@ def _refuse_divergence(job: Job, metrics: StepMetrics, progress: Progress, loade
     shown = ", ".join(map(str, rows[:8])) + (", ..." if len(rows) > 8 else "")
     raise JaxLMError(
         f"step {progress.step}: loss or gradient was not finite for {bad_steps} steps in a row "
-        f"(rows of the last one: {shown}); lower --optimizer.learning-rate and continue from the "
-        f"last checkpoint in {job.config.run_dir} with --resume auto, or start anew"
+        f"(rows of the last one: {shown}); lower --optimizer.learning-rate and go on from "
+        f"{_last_checkpoint(job)} with --resume auto, or start anew in another --run-dir"
     )

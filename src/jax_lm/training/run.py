@@ -23,7 +23,12 @@ from jax_lm.training.evaluating import Evaluator
 from jax_lm.training.finish import finish
 from jax_lm.training.loop import Job, fit
 from jax_lm.training.plan import Plan, make_plan
-from jax_lm.training.run_directory import RunDirectory, check_same_run, find_checkpoint
+from jax_lm.training.run_directory import (
+    RunDirectory,
+    check_same_batch,
+    check_same_run,
+    find_checkpoint,
+)
 from jax_lm.training.signals import StopRequest, stop_on_signal
 from jax_lm.training.state import TrainState, count_parameters, init_state
 from jax_lm.training.step import make_train_step
@@ -48,6 +53,8 @@ def train(config: TrainConfig, say: Say = print) -> Path:
         SavedAndStopped: SIGTERM or SIGUSR1 came; the run is saved.
         StoppedByUser: Ctrl-C; the run is saved.
     """
+    if jax.process_count() > 1:
+        raise JaxLMError("training on several hosts is not supported: start one process")
     run = RunDirectory(config.run_dir)
     with stop_on_signal() as stop:
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
@@ -57,6 +64,7 @@ def train(config: TrainConfig, say: Say = print) -> Path:
         plan = make_plan(config, rows=len(data.train), num_devices=mesh.size)
         optimizer = make_optimizer(config.optimizer, plan.steps)
         state, progress = _state(config, data, optimizer, mesh, checkpoint)
+        check_same_batch(progress, plan.batch_size)
         for line in summarise(config, plan, data, mesh, progress):
             say(line)
         logged = run.evaluated_steps(up_to=progress.step) if checkpoint else ()
@@ -148,10 +156,10 @@ def _throughput(config: TrainConfig, mesh: Mesh) -> Throughput:
 
 def _saver(
     run: RunDirectory, config: TrainConfig, stop: StopRequest, say: Say
-) -> Callable[[TrainState, Progress], None]:
+) -> Callable[[TrainState, Progress], bool]:
     """Saves a checkpoint; a failed save is told, and ends only a run that was asked to stop."""
 
-    def save(state: TrainState, progress: Progress) -> None:
+    def save(state: TrainState, progress: Progress) -> bool:
         try:
             save_checkpoint(
                 run.checkpoints,
@@ -165,5 +173,7 @@ def _saver(
             if stop:
                 raise JaxLMError(f"{run.checkpoints}: could not save: {error}") from error
             say(f"step {progress.step} could not be saved, training goes on: {error}")
+            return False
+        return True
 
     return save

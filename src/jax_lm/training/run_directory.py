@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jax_lm.checkpoints import list_steps, newest_valid, read_config, read_progress
+from jax_lm.checkpoints import Progress, list_steps, newest_valid, read_config, read_progress
 from jax_lm.errors import JaxLMError
 from jax_lm.trackers.jsonl import read_metrics
 
-FIXED_ON_RESUME = ("model", "data", "seed", "batch_size", "batch_size_per_device")
+FIXED_ON_RESUME = ("model", "data", "seed", "dtype", "remat")
 """Parts of the configuration that a resumed run must share with its checkpoint."""
 
 
@@ -86,6 +86,19 @@ def check_same_run(checkpoint: Path, config: Mapping[str, Any], data: str) -> No
         raise JaxLMError(
             f"{checkpoint}: cannot go on with another configuration ({'; '.join(changed)}): "
             "undo the change or choose another --run-dir"
+        )
+
+
+def check_same_batch(progress: Progress, batch_size: int) -> None:
+    """Refuse to go on with another global batch, whichever flag or device count it comes from.
+
+    Raises:
+        JaxLMError: the rows consumed are not so many batches.
+    """
+    if progress.position != progress.step * batch_size:
+        raise JaxLMError(
+            f"cannot go on with batches of {batch_size} rows: the run had taken "
+            f"{progress.step} of {progress.position // max(1, progress.step)}; set --batch-size"
         )
 
 

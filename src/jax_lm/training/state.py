@@ -17,6 +17,8 @@ class OptimizerState(eqx.Module):
     """Steps taken, skipped ones included."""
     bad_steps: Int[Array, ""]
     """Steps in a row, up to this one, that were skipped for a non-finite loss or gradient."""
+    skipped_steps: Int[Array, ""]
+    """All steps that were skipped."""
 
 
 class TrainState(eqx.Module):
@@ -32,7 +34,7 @@ def init_state(
     """Random weights and an optimizer that has seen nothing."""
     model = GPT2.init(key, config)
     zero = jnp.zeros((), jnp.int32)
-    return TrainState(model, OptimizerState(optimizer.init(model), zero, zero))
+    return TrainState(model, OptimizerState(optimizer.init(model), zero, zero, zero))
 
 
 def count_parameters(config: GPT2Config) -> int:

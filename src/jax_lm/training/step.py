@@ -23,6 +23,8 @@ class StepMetrics(NamedTuple):
     """Global norm before clipping."""
     bad_steps: Array
     """Non-finite steps in a row, up to this one."""
+    skipped_steps: Array
+    """All non-finite steps so far."""
 
 
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, StepMetrics]]
@@ -55,11 +57,14 @@ def make_train_step(
         updates, optax_state = optimizer.update(gradient, before.optax, state.model)
         model = optax.apply_updates(state.model, updates)
         bad_steps = jnp.where(finite, 0, before.bad_steps + 1)
+        skipped = before.skipped_steps + jnp.where(finite, 0, 1)
         after = TrainState(
             _keep_if(finite, model, state.model),
-            OptimizerState(_keep_if(finite, optax_state, before.optax), before.step + 1, bad_steps),
+            OptimizerState(
+                _keep_if(finite, optax_state, before.optax), before.step + 1, bad_steps, skipped
+            ),
         )
-        return after, StepMetrics(value, norm, bad_steps)
+        return after, StepMetrics(value, norm, bad_steps, skipped)
 
     return jax.jit(step, donate_argnums=0)
 

@@ -30,7 +30,7 @@ def attend(
     times as fast as with heads inward.
     """
     scale = 1.0 / math.sqrt(query.shape[-1])
-    scores = jnp.einsum("bhtd,bhsd->bhts", query * scale, key).astype(jnp.float32)
+    scores = jnp.einsum("bhtd,bhsd->bhts", query * scale, key, preferred_element_type=jnp.float32)
     scores = jnp.where(mask[:, None], scores, jnp.finfo(jnp.float32).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
     weights = dropout(weights, dropout_rate, dropout_key)
