@@ -5,7 +5,9 @@ be stopped at any moment and continued by the same command.
 """
 
 import json
+import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +32,7 @@ from jax_lm.training.run_directory import RunDirectory
 TRAIN = "stdlib?split=train"
 HELD_OUT = "stdlib?split=validation"
 VOCAB_SIZE = 1024
-PROMPT = "def read_lines(path):\n"
+PROMPT = "def read_lines(path):"
 EVALUATION_FILE = "evaluation.json"
 
 Say = Callable[[str], None]
@@ -45,6 +47,7 @@ class Journey:
         self.data = run_dir.with_name(f"{run_dir.name}-data")
         self.tokenizer = self.data / "tokenizer"
         self.say = say
+        self.command = _command()
 
     @property
     def is_done(self) -> bool:
@@ -81,16 +84,22 @@ class Journey:
 
     def tell_where(self) -> None:
         """Where everything lies, and what to try next."""
-        run = self.run.path
-        self.say(f"  {run / 'report.html'}   curves, samples, configuration: open it in a browser")
-        self.say(f"  {run / 'final'}         the model, which transformers loads as it is")
-        self.say(f"  {self.data}     tokenizer and Parquet features")
+        run, train, held_out = self.run.path, self._prefix("train"), self._prefix("held-out")
+        places = {
+            run / "report.html": "curves, samples, configuration: open it in a browser",
+            run / "final": "the model, which transformers loads as it is",
+            self.data: "tokenizer and Parquet features",
+        }
+        width = max(len(str(place)) for place in places)
+        for place, what in places.items():
+            self.say(f"  {place!s:<{width}}  {what}")
         self.say("\nTry next:")
-        self.say(f"  jax-lm generate {run} --prompt 'class Stack:' --temperature 0.5")
-        self.say(f"  jax-lm features show {self._prefix('held-out')} -i 7")
+        command = self.command
+        self.say(f"  {command} generate {run} --prompt 'class Stack:' --temperature 0.5")
+        self.say(f"  {command} features show {held_out} -i 7")
         self.say(
-            f"  jax-lm train quickstart --data.train {self._prefix('train')} "
-            f"--data.validation {self._prefix('held-out')} --steps 2000 --run-dir {run}-longer"
+            f"  {command} train quickstart --data.train {train} --data.validation {held_out} "
+            f"--steps 4000 --run-dir {run}-longer"
         )
 
     def result(self) -> str:
@@ -157,6 +166,14 @@ class Journey:
 
     def _prefix(self, name: str) -> str:
         return str(self.data / "features" / name)
+
+
+def _command() -> str:
+    """What a person has to type for ``jax-lm``: its path, where it is not on the PATH."""
+    if shutil.which("jax-lm"):
+        return "jax-lm"
+    program = Path(sys.executable).with_name("jax-lm")
+    return os.path.relpath(program) if program.exists() else "python -m jax_lm"
 
 
 def _indented(text: str, margin: str = "   ") -> str:

@@ -35,6 +35,6 @@ def main(args: list[str]) -> None:
     if journey.is_done:
         print(f"quickstart is done: {journey.result()}")
         journey.tell_where()
-        print("\nRun it anew with: jax-lm quickstart --anew")
+        print(f"\nRun it anew with: {journey.command} quickstart --anew")
         return
     journey.travel()

@@ -33,7 +33,7 @@ def quickstart() -> TrainConfig:
             beta2=0.95,
         ),
         evaluation=EvaluationConfig(
-            every=400, batch_size=32, max_rows=128, sample_prompt="def ", sample_tokens=48
+            every=400, batch_size=32, max_rows=128, sample_prompt="def", sample_tokens=48
         ),
         checkpoint=CheckpointConfig(every=200),
         tracking=TrackingConfig(every=20),
