@@ -38,7 +38,10 @@ def test_batch_by_device(empty: TrainConfig) -> None:
         ),
         ({"steps": 1}, "--batch-size or --batch-size-per-device"),
         ({"batch_size": 8, "steps": 0}, "the run has no steps"),
-        ({"batch_size": 6, "steps": 1}, "batch size 6 must be a positive multiple of the 4"),
+        (
+            {"batch_size": 6, "steps": 1},
+            "batch size 6 must be a positive multiple of the number of devices, 4",
+        ),
         ({"batch_size": 0, "steps": 1}, "batch size 0"),
     ],
 )

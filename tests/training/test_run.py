@@ -134,7 +134,7 @@ def test_time_is_up(config: TrainConfig) -> None:
 def test_time_is_up_in_the_middle(config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The card of a run cut short tells the numbers of its last step, not of an earlier one."""
     ticks = iter(range(1000))
-    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(loop, "monotonic", lambda: float(next(ticks)))
     run = train(replace(config, max_time=5.5 / 60), quiet)
     last = read_metrics(run / "metrics.jsonl")[-1]
     assert 0 < last["step"] < 12

@@ -27,7 +27,9 @@ def main(args: list[str]) -> None:
     if not args or args[0].startswith("-"):
         if args and args[0] in ("-h", "--help"):
             parse(TrainConfig, args, PROG, DESCRIPTION)
-        raise UsageError(f"name a recipe first: jax-lm train {'|'.join(RECIPES)} [options]")
+        raise UsageError(
+            f"name a recipe first, also with --config: jax-lm train {'|'.join(RECIPES)} [options]"
+        )
     recipe = find_recipe(args[0])
     show, rest = take_flag(args[1:], "--show")
     if show:

@@ -50,7 +50,7 @@ def _parse(text: str) -> object:
     try:
         record: object = json.loads(text)
     except json.JSONDecodeError as error:
-        what = error.msg[0].lower() + error.msg[1:]
+        what = (error.msg[0].lower() + error.msg[1:]).removesuffix(" at")
         raise RecordError(f"broken JSON, {what} at character {error.pos + 1}") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"JSON that cannot be read ({error})") from error

@@ -48,6 +48,7 @@ def features_for(
     if manifest_path(spec).exists() or feature_files(spec):
         _check_features(spec, tokenizer, sequence_length)
         return spec
+    open_source(spec)  # a name that leads nowhere is told as such
     if tokenizer is None:
         raise JaxLMError(
             f"{spec} is text, not features (no manifest at {manifest_path(spec)}): "
@@ -79,7 +80,8 @@ def _check_features(prefix: str, tokenizer: Path | None, sequence_length: int) -
     if manifest.sequence_length != sequence_length:
         raise JaxLMError(
             f"{prefix} holds rows of {manifest.sequence_length}, the model wants "
-            f"{sequence_length}: preprocess again with --max-sequence-length {sequence_length}"
+            f"{sequence_length}: preprocess again with --max-sequence-length {sequence_length}, or "
+            f"train with --model.context-length {manifest.sequence_length}"
         )
     if tokenizer is None:
         return

@@ -1,8 +1,8 @@
 """Training itself, in the order it happens: step, log, evaluate, save."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import monotonic
 
 import jax
 import numpy as np
@@ -53,13 +53,13 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
     """
     config, plan = job.config, job.plan
     minutes = float("inf") if config.max_time is None else config.max_time
-    deadline = time.monotonic() + 60 * minutes
+    deadline = monotonic() + 60 * minutes
     previous: StepMetrics | None = None
     saved = progress.step if progress.step else None
     _evaluate(job, state, progress)
     with _open_loader(job, progress) as loader:
         batches = iter(loader)
-        while progress.step < plan.steps and not job.stop and time.monotonic() < deadline:
+        while progress.step < plan.steps and not job.stop and monotonic() < deadline:
             batch = next(batches)
             state, metrics = job.train_step(state, put_batch(batch, batch_sharding(job.mesh)))
             tokens = int(np.count_nonzero(batch.loss_mask))

@@ -81,6 +81,7 @@ def _batch_size(config: TrainConfig, num_devices: int) -> int:
         batch_size = config.batch_size or 0
     if batch_size < 1 or batch_size % num_devices:
         raise UsageError(
-            f"batch size {batch_size} must be a positive multiple of the {num_devices} devices"
+            f"batch size {batch_size} must be a positive multiple of the number of devices, "
+            f"{num_devices}"
         )
     return batch_size

@@ -36,6 +36,13 @@ def summarise(
         f"tokens, {plan.epochs:.2f} epochs"
         + (f", at most {config.max_time:g} minutes" if config.max_time else "")
     )
+    if config.optimizer.warmup_steps >= plan.steps:
+        yield (
+            f"note      warmup takes {config.optimizer.warmup_steps:,} steps, the whole run: the "
+            "learning rate never reaches its peak; lower --optimizer.warmup-steps"
+        )
+    if plan.batch_size > plan.rows:
+        yield f"note      a batch of {plan.batch_size:,} rows repeats rows: there are {plan.rows:,}"
     device = mesh.devices.flat[0]
     peak = peak_flops(device.device_kind, config.peak_tflops)
     known = "unknown" if peak is None else f"{peak / 1e12:g} TFLOP/s"
