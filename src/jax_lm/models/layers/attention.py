@@ -26,8 +26,7 @@ def attend(
 ) -> Float[Array, "batch heads seq head_dim"]:
     """Scaled dot-product attention (Vaswani et al. 2017, arXiv:1706.03762), softmax in float32.
 
-    Heads come before positions: on CPU the products are then plain batched matrix products, 1.4
-    times as fast as with heads inward.
+    Heads come before positions, so that on a CPU the products are plain batched matrix products.
     """
     scale = 1.0 / math.sqrt(query.shape[-1])
     scores = jnp.einsum("bhtd,bhsd->bhts", query * scale, key, preferred_element_type=jnp.float32)
