@@ -18,6 +18,10 @@ class Segment:
 
     text: str
     weight: float = 1.0
+    markup: bool = False
+    """Special tokens in the text are meant, as in what a chat template puts around a message."""
+    ids: Int[np.ndarray, "tokens"] | None = field(default=None, compare=False)
+    """Ids of text that came in already tokenised; ``text`` is then empty."""
 
 
 @dataclass(frozen=True, slots=True)

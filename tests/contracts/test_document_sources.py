@@ -10,6 +10,7 @@ import pytest
 
 from jax_lm.documents.base import Cursor, DocumentSource, iterate_texts
 from jax_lm.documents.open import open_source
+from jax_lm.documents.reading import ReadingOptions
 from jax_lm.types import Document
 
 START = Cursor(0, 0)
@@ -54,12 +55,12 @@ def mixed_kinds(folder: Path) -> DocumentSource:
 def limited(folder: Path) -> DocumentSource:
     lines = [json.dumps({"text": text}) for text in [*TEXTS, "beyond", "the limit"]]
     (folder / "a.jsonl").write_text("\n".join(lines))
-    return open_source(str(folder), max_documents=len(TEXTS))
+    return open_source(str(folder), ReadingOptions(max_documents=len(TEXTS)))
 
 
 def limited_beyond_the_end(folder: Path) -> DocumentSource:
     text_files(folder)
-    return open_source(str(folder), max_documents=1000)
+    return open_source(str(folder), ReadingOptions(max_documents=1000))
 
 
 SOURCES = [text_files, jsonl_file, mixed_kinds, limited, limited_beyond_the_end]

@@ -6,13 +6,14 @@ import pytest
 
 from jax_lm.documents.base import BadRecord, Cursor
 from jax_lm.documents.open import open_source
+from jax_lm.documents.reading import ReadingOptions
 from jax_lm.types import Document, Segment
 
 START = Cursor(0, 0)
 
 
 def read(path: Path, options: str = "", **settings) -> list[Document]:
-    return [d for _, d in open_source(f"{path}{options}", **settings).read(START)]
+    return [d for _, d in open_source(f"{path}{options}", ReadingOptions(**settings)).read(START)]
 
 
 def write(path: Path, *records: object) -> Path:
@@ -98,7 +99,7 @@ def test_the_line_number_is_right_from_the_middle_of_a_file(tmp_path: Path) -> N
 
 def test_skipped_records_are_kept_and_reading_goes_on(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"text": "1"}, {"no": 1}, {"text": "2"}, 5, {"text": "3"})
-    source = open_source(str(path), on_bad_record="skip")
+    source = open_source(str(path), ReadingOptions(on_bad_record="skip"))
     assert [d.text for _, d in source.read(START)] == ["1", "2", "3"]
     assert [record.line for record in source.rejects] == [2, 4]
     assert json.loads(source.rejects[0].raw) == {"no": 1}
@@ -107,9 +108,9 @@ def test_skipped_records_are_kept_and_reading_goes_on(tmp_path: Path) -> None:
 
 def test_a_limit_does_not_count_rejects_twice(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"no": 1}, {"text": "1"}, {"text": "2"}, {"text": "3"})
-    source = open_source(str(path), on_bad_record="skip", max_documents=2)
+    source = open_source(str(path), ReadingOptions(on_bad_record="skip", max_documents=2))
     ranges = source.ranges(1)
-    assert [d.text for cut in ranges for _, d in source.read(*cut)] == ["1", "2"]
+    assert [d.text for cut in ranges for _, d in source.read(*cut[:2])] == ["1", "2"]
     assert len(source.rejects) == 1
 
 

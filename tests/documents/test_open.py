@@ -5,13 +5,16 @@ import pytest
 
 from jax_lm.documents.base import Cursor
 from jax_lm.documents.open import open_source
+from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import JaxLMError, UsageError
 
 START = Cursor(0, 0)
 
 
 def ids(spec, **settings) -> list[str]:
-    return [document.id for _, document in open_source(spec, **settings).read(START)]
+    return [
+        document.id for _, document in open_source(spec, ReadingOptions(**settings)).read(START)
+    ]
 
 
 @pytest.fixture
@@ -57,13 +60,18 @@ def test_several_specs_follow_each_other(corpus: Path) -> None:
 def test_a_limit_counts_over_files_and_changes_the_fingerprint(corpus: Path) -> None:
     assert ids(str(corpus), max_documents=2) == ["a/1.txt", "a/2.TXT"]
     assert ids(open_source(str(corpus)), max_documents=1) == ["a/1.txt"]
-    prints = {open_source(str(corpus), max_documents=n).fingerprint() for n in (None, 1, 2)}
+    prints = {
+        open_source(str(corpus), ReadingOptions(max_documents=n)).fingerprint()
+        for n in (None, 1, 2)
+    }
     assert len(prints) == 3
 
 
 def test_readers_settings_are_in_the_fingerprint_but_not_the_place(corpus: Path) -> None:
     source = open_source(str(corpus))
-    assert source.fingerprint() != open_source(str(corpus), lines=True).fingerprint()
+    assert (
+        source.fingerprint() != open_source(str(corpus), ReadingOptions(lines=True)).fingerprint()
+    )
     moved = corpus.with_name("moved")
     before = source.fingerprint()
     corpus.rename(moved)
@@ -120,7 +128,7 @@ def test_usage_is_explained(tmp_path: Path, spec, settings: dict, message: str) 
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "a.jsonl").write_text('{"text": "a"}')
     with pytest.raises(UsageError) as caught:
-        open_source(spec.format(tmp_path) if spec else spec, **settings)
+        open_source(spec.format(tmp_path) if spec else spec, ReadingOptions(**settings))
     assert message in str(caught.value)
 
 

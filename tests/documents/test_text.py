@@ -4,12 +4,15 @@ import pytest
 
 from jax_lm.documents.base import BadRecord, Cursor
 from jax_lm.documents.open import open_source
+from jax_lm.documents.reading import ReadingOptions
 
 START = Cursor(0, 0)
 
 
 def read(spec: Path, **settings) -> list[tuple[str, str]]:
-    return [(d.id, d.text) for _, d in open_source(str(spec), **settings).read(START)]
+    return [
+        (d.id, d.text) for _, d in open_source(str(spec), ReadingOptions(**settings)).read(START)
+    ]
 
 
 def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
@@ -42,6 +45,6 @@ def test_utf16_is_recognised_in_the_remedy(tmp_path: Path) -> None:
 def test_a_skipped_file_is_kept_with_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"bl\xe5")
     (tmp_path / "b.txt").write_bytes(b"fine")
-    source = open_source(str(tmp_path), on_bad_record="skip")
+    source = open_source(str(tmp_path), ReadingOptions(on_bad_record="skip"))
     assert [document.text for _, document in source.read(START)] == ["fine"]
     assert [(record.line, record.raw) for record in source.rejects] == [(1, "bl\\xe5")]

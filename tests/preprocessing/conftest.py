@@ -30,7 +30,7 @@ def with_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def install(source: ListSource) -> None:
         for module in (cache, pipeline):
-            monkeypatch.setattr(module, "open_source", lambda spec, **flags: source)
+            monkeypatch.setattr(module, "open_source", lambda spec, options=None: source)
 
     return install
 

@@ -1,6 +1,7 @@
 """A tokenizer whose ids are bytes, and a source that counts what is read."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -34,10 +35,11 @@ class ByteTokenizer:
     def special_ids(self) -> frozenset[int]:
         return frozenset({256, 257})
 
-    def encode_batch(self, texts: Sequence[str]) -> Encoded:
+    def encode_batch(self, texts: Sequence[str], *, parse_special: bool = False) -> Encoded:
         data = [np.frombuffer(text.encode(), np.uint8).astype(np.int32) for text in texts]
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in data], dtype=np.int64)])
-        return Encoded(np.concatenate([*data, np.array([], np.int32)]), offsets)
+        ids = np.concatenate([*data, np.array([], np.int32)])
+        return Encoded(ids, offsets, self.token_byte_lengths()[ids])
 
     def decode(self, ids: Sequence[int]) -> str:
         return bytes(i for i in ids if i < 256).decode(errors="replace")
@@ -70,6 +72,7 @@ class ListSource:
     name: str = "list"
     error_at: tuple[int, Exception] | None = None
     rejects: list[RejectedRecord] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
 
     def fingerprint(self) -> str:
         return hashlib.sha256(repr(self.documents).encode()).hexdigest()

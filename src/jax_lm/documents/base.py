@@ -1,6 +1,7 @@
 """Where text lives: the one Protocol every source of documents satisfies."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from jax_lm.errors import JaxLMError
@@ -21,6 +22,9 @@ class DocumentRange(NamedTuple):
 
     start: Cursor
     stop: Cursor
+    follows: bool = False
+    """Its start is reached only by reading the range before it, as inside a compressed file:
+    whoever reads both should read on from one to the other."""
 
 
 class RejectedRecord(NamedTuple):
@@ -59,6 +63,11 @@ class DocumentSource(Protocol):
         """What ``read`` skipped so far, where it was told to skip; the caller may clear it."""
         ...
 
+    @property
+    def dropped(self) -> Counter[str]:
+        """How many documents ``read`` left out so far, by reason; the caller may clear it."""
+        ...
+
     def fingerprint(self) -> str:
         """A hex digest that changes when the source's documents may have changed."""
         ...
@@ -76,6 +85,29 @@ class DocumentSource(Protocol):
         Raises:
             BadRecord: a record is malformed (a JaxLMError); it names the file and the line.
         """
+        ...
+
+
+class DocumentStore(DocumentSource, Protocol):
+    """A source with random access by one integer, over any number of files or collections.
+
+    Its cursors are ``Cursor(0, index)``. Safe to read from many threads, and after a fork.
+    """
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        ...
+
+    def __getitem__(self, index: int) -> Document:
+        """Document ``index``, counting from 0.
+
+        Raises:
+            IndexError: the store has fewer documents.
+        """
+        ...
+
+    def read_batch(self, indices: Sequence[int]) -> list[Document]:
+        """The documents at ``indices``, in that order, in as few queries as can be."""
         ...
 
 

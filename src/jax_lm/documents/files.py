@@ -1,6 +1,7 @@
 """Files read one after another as one source of documents."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -54,6 +55,7 @@ class FileSource:
     passed_over: tuple[str, ...] = ()
     """Files of the named directories that have another suffix and so are not read."""
     rejects: list[RejectedRecord] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
 
     def fingerprint(self) -> str:
         """Hex sha256 over names, readers' settings, sizes and modification times."""

@@ -1,6 +1,7 @@
 """The first documents of a source, as a source."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
@@ -29,6 +30,11 @@ class LimitedSource:
         """What the whole source skipped."""
         return self.source.rejects
 
+    @property
+    def dropped(self) -> Counter[str]:
+        """What the whole source left out."""
+        return self.source.dropped
+
     def fingerprint(self) -> str:
         """Changes with the source and with the limit."""
         text = f"{self.source.fingerprint()} first {self.max_documents}"
@@ -40,7 +46,7 @@ class LimitedSource:
         cuts = self.source.ranges(target_bytes)
         if end is None:
             return cuts
-        return [DocumentRange(start, min(stop, end)) for start, stop in cuts if start < end]
+        return [cut._replace(stop=min(cut.stop, end)) for cut in cuts if cut.start < end]
 
     def read(self, start: Cursor, stop: Cursor | None = None) -> Iterator[tuple[Cursor, Document]]:
         """Yield documents from ``start`` up to ``stop`` and the limit."""
@@ -53,10 +59,12 @@ class LimitedSource:
     @cached_property
     def _end(self) -> Cursor | None:
         """The cursor after the last document within the limit; None: the source is shorter."""
-        known = len(self.rejects)
+        known, dropped = len(self.rejects), Counter(self.dropped)
         counted = islice(self.source.read(START), self.max_documents - 1, None)
         last = next(counted, None)
         del self.rejects[known:]  # the reading that counts will meet them again
+        self.dropped.clear()
+        self.dropped.update(dropped)
         return None if last is None else last[0]
 
 

@@ -9,11 +9,13 @@ from jax_lm.documents.files import FileReader, FileSource, OnBadRecord, SourceFi
 from jax_lm.documents.finding import FoundFile, find_files
 from jax_lm.documents.jsonl import JsonlReader
 from jax_lm.documents.limited import LimitedSource
+from jax_lm.documents.reading import ReadingOptions
 from jax_lm.documents.specs import STDLIB, Spec, parse_spec
 from jax_lm.documents.stdlib import SPLITS, stdlib_files
 from jax_lm.documents.text import LineReader, TextReader
 from jax_lm.errors import JaxLMError, UsageError, nearest
 
+EVERYTHING = ReadingOptions()
 ReaderFactory = Callable[[Spec, bool], FileReader]
 
 
@@ -30,31 +32,28 @@ READERS: dict[str, ReaderFactory] = {".txt": _text_reader, ".jsonl": _jsonl_read
 
 def open_source(
     spec: str | os.PathLike[str] | Sequence[str] | DocumentSource,
-    *,
-    max_documents: int | None = None,
-    lines: bool = False,
-    on_bad_record: OnBadRecord = "stop",
+    options: ReadingOptions = EVERYTHING,
 ) -> DocumentSource:
     """Open the documents that one or several SPECs name, read one after another.
 
     Args:
         spec: ``stdlib``, a path, a glob or a directory, each with ``?text=FIELD`` and the like
             after it; or an open source, which then keeps its own settings.
-        max_documents: read no more than the first so many.
-        lines: a ``.txt`` file holds one document a line that is not blank.
-        on_bad_record: ``skip`` keeps malformed records in the source's ``rejects``; ``stop``
-            raises.
+        options: how files are read, and which documents are kept.
 
     Raises:
         JaxLMError: nothing is there, or nothing that can be read.
         UsageError: an option is unknown or has nothing to act on.
     """
-    if max_documents is not None and max_documents < 1:
-        raise UsageError(f"--max-documents should be 1 or more, not {max_documents}")
     if isinstance(spec, str | os.PathLike):
         spec = [os.fspath(spec)]
-    source = _open_files(spec, lines, on_bad_record) if isinstance(spec, Sequence) else spec
-    return source if max_documents is None else LimitedSource(source, max_documents)
+    source = (
+        _open_files(spec, options.lines, options.on_bad_record)
+        if isinstance(spec, Sequence)
+        else spec
+    )
+    limit = options.max_documents
+    return source if limit is None else LimitedSource(source, limit)
 
 
 def _open_files(written: Sequence[str], lines: bool, on_bad_record: OnBadRecord) -> FileSource:

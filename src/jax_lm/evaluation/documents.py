@@ -6,6 +6,7 @@ from typing import Any
 
 from jax_lm.documents.base import Cursor, DocumentSource
 from jax_lm.documents.open import open_source
+from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import JaxLMError
 from jax_lm.evaluation.compression import CompressionYardstick
 from jax_lm.evaluation.perplexity import Method, evaluate_documents, method_config
@@ -98,7 +99,9 @@ def evaluate(model: str, specs: Sequence[str], options: EvaluateOptions) -> Eval
         context=options.context_length,
         model_context=opened.model.config.context_length,
     )
-    source = open_source(specs, max_documents=options.max_documents, lines=options.lines)
+    source = open_source(
+        specs, ReadingOptions(max_documents=options.max_documents, lines=options.lines)
+    )
     yardstick = CompressionYardstick()
     seen = _Seen(source, yardstick.add if options.compressors else lambda text: None)
     with Progress(None, "tokens", label="scored") as progress:

@@ -16,6 +16,7 @@ from jax_lm.evaluation.windows import windows
 from jax_lm.models.gpt2 import GPT2
 from jax_lm.preprocessing.transforms import pieces
 from jax_lm.tokenizers.base import Tokenizer, start_id
+from jax_lm.tokenizers.segments import encode_segments
 from jax_lm.types import Document
 
 Method = Literal["rolling", "disjoint"]
@@ -77,6 +78,8 @@ class _Piece(NamedTuple):
     input_ids: Int[np.ndarray, "window"]
     targets: Int[np.ndarray, "window"]
     weights: Float[np.ndarray, "window"]
+    num_bytes: Int[np.ndarray, "window"]
+    """UTF-8 bytes that each target stands for."""
 
 
 def evaluate_documents(
@@ -100,7 +103,6 @@ def evaluate_documents(
         dtype: of the model's computation.
         advance: told the number of tokens scored after every batch.
     """
-    byte_lengths = tokenizer.token_byte_lengths()
     cut = (piece for document in documents for piece in _cut(document, tokenizer, config))
     scores: dict[str, Scores] = {}
     while batch := list(islice(cut, batch_size)):
@@ -110,14 +112,14 @@ def evaluate_documents(
         losses, correct = jax.device_get(score_batch(model, inputs, targets, dtype=dtype))
         for row, piece in enumerate(batch):
             scores[piece.subset] = scores.get(piece.subset, Scores()) + sum_scores(
-                losses[row], correct[row], weights[row], byte_lengths[targets[row]]
+                losses[row], correct[row], weights[row], piece.num_bytes
             )
         advance(int((weights > 0).sum()))
     return scores
 
 
 def _cut(document: Document, tokenizer: Tokenizer, config: MethodConfig) -> Iterator[_Piece]:
-    ids, weights = _encode(document, tokenizer)
+    ids, weights, num_bytes = _encode(document, tokenizer)
     for start, stop, scored in windows(len(ids) - 1, config.window, config.context):
         length = stop - start
         arrays = np.zeros((2, config.window), np.int32)
@@ -125,18 +127,23 @@ def _cut(document: Document, tokenizer: Tokenizer, config: MethodConfig) -> Iter
         arrays[1, :length] = ids[start + 1 : stop + 1]
         target_weights = np.zeros(config.window, np.float32)
         target_weights[length - scored : length] = weights[stop + 1 - scored : stop + 1]
-        yield _Piece(document.subset, arrays[0], arrays[1], target_weights)
+        target_bytes = np.zeros(config.window, np.int32)
+        target_bytes[:length] = num_bytes[start + 1 : stop + 1]
+        yield _Piece(document.subset, arrays[0], arrays[1], target_weights, target_bytes)
 
 
 def _encode(
     document: Document, tokenizer: Tokenizer
-) -> tuple[Int[np.ndarray, "tokens"], Float[np.ndarray, "tokens"]]:
-    """Ids, led by the start id if there is one, and the weight of each as a target."""
+) -> tuple[Int[np.ndarray, "tokens"], Float[np.ndarray, "tokens"], Int[np.ndarray, "tokens"]]:
+    """Ids, led by the start id if there is one, with each one's weight as a target and bytes."""
     segments = pieces(document)
-    ids, offsets = tokenizer.encode_batch([segment.text for segment in segments])
+    ids, offsets, num_bytes = encode_segments(segments, tokenizer)
     weights = np.repeat([segment.weight for segment in segments], np.diff(offsets))
     first = start_id(tokenizer)
-    lead = [] if first is None else [first]
-    return np.concatenate([np.array(lead, np.int32), ids]), np.concatenate(
-        [np.zeros(len(lead)), weights]
-    ).astype(np.float32)
+    lead = np.array([] if first is None else [first], np.int32)
+    nothing = np.zeros(len(lead), np.int32)
+    return (
+        np.concatenate([lead, ids]),
+        np.concatenate([nothing, weights]).astype(np.float32),
+        np.concatenate([nothing, num_bytes]),
+    )

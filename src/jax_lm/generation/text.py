@@ -63,7 +63,7 @@ def read_prompt(path: Path) -> str:
 
 
 def _encode(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
-    ids, offsets = tokenizer.encode_batch(prompts)
+    ids, offsets, _ = tokenizer.encode_batch(prompts)
     start = tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
     encoded = []
     for i in range(len(prompts)):

@@ -95,7 +95,7 @@ def _check_features(prefix: str, tokenizer: Path | None, sequence_length: int) -
 
 
 def _key(spec: str, tokenizer: Path, options: PreprocessOptions) -> str:
-    source = open_source(spec, max_documents=options.max_documents)
+    source = open_source(spec, options)
     plan = make_plan(
         source.fingerprint(), load_tokenizer(tokenizer).fingerprint(), options.settings()
     )

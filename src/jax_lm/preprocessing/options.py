@@ -4,13 +4,14 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import UsageError
 
 HOW_TO_RUN = ("num_workers", "runner", "beam_options", "overwrite")  # no influence on the rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreprocessOptions:
+class PreprocessOptions(ReadingOptions):
     """How documents become feature rows."""
 
     mode: Literal["packed"] = "packed"
@@ -23,12 +24,6 @@ class PreprocessOptions:
     """Store labels even where they are the plain shift of input_ids."""
     shard_size: int = 16_000_000
     """Bytes of source text in a shard, the unit of work and of retry; a shard gives a file."""
-    on_bad_record: Literal["stop", "skip"] = "stop"
-    """Stop at a malformed record, or skip, count and keep it in _NAME.rejected.jsonl."""
-    max_documents: int | None = None
-    """Read no more documents than this."""
-    lines: bool = False
-    """Each line of a .txt file is a document; default: each file is."""
     num_workers: int = 1
     """Processes on this machine; the files are the same for any number."""
     runner: str = "DirectRunner"
@@ -40,7 +35,8 @@ class PreprocessOptions:
 
     def __post_init__(self) -> None:
         """Refuse numbers below 1."""
-        for name in ("max_sequence_length", "shard_size", "num_workers", "max_documents"):
+        super().__post_init__()
+        for name in ("max_sequence_length", "shard_size", "num_workers"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} is {value}, expected 1 or more")

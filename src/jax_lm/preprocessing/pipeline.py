@@ -43,12 +43,7 @@ def preprocess(
             smaller than one row; another set is already there.
     """
     prefix = checked_prefix(output_prefix)
-    source = open_source(
-        source_spec,
-        max_documents=options.max_documents,
-        lines=options.lines,
-        on_bad_record=options.on_bad_record,
-    )
+    source = open_source(source_spec, options)
     tokenizer = load_tokenizer(tokenizer_dir)
     plan = make_plan(source.fingerprint(), tokenizer.fingerprint(), options.settings())
     done = None if options.overwrite else _finished(prefix, plan, options)

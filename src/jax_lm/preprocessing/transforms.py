@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from jax_lm.errors import JaxLMError
 from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.segments import encode_segments
 from jax_lm.types import Document, Rows, Segment
 
 KINDS = ("shift", "labels", "weights")
@@ -88,14 +89,13 @@ def tokenize(
     Raises:
         JaxLMError: a weight is negative or not finite.
     """
-    byte_lengths = tokenizer.token_byte_lengths()
     parts: dict[str, _StreamParts] = {}
     count = text_bytes = 0
     for batch in _batches(documents):
         segmented = [pieces(document) for document in batch]
-        texts = [segment.text for segments in segmented for segment in segments]
-        ids, offsets = tokenizer.encode_batch(texts)
-        spelled, text = byte_lengths[ids], 0
+        flat = [segment for segments in segmented for segment in segments]
+        ids, offsets, spelled = encode_segments(flat, tokenizer)
+        text = 0
         for document, segments in zip(batch, segmented, strict=True):
             stream = parts.setdefault(document.subset, _StreamParts(separator))
             for segment in segments:
@@ -104,7 +104,7 @@ def tokenize(
                 text += 1
             stream.separate(float(any(segment.weight > 0 for segment in segments)))
         count += len(batch)
-        text_bytes += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        text_bytes += sum(len(segment.text.encode("utf-8", "surrogatepass")) for segment in flat)
     streams = {subset: stream.join() for subset, stream in parts.items()}
     return Tokenized(streams, count, text_bytes)
 
@@ -134,7 +134,8 @@ def pieces(document: Document) -> Sequence[Segment]:
             raise JaxLMError(
                 f"{document.id}: a segment's weight is {weight}, expected a number of 0 or more"
             )
-    if len(weights) <= 1:
+    plain = not any(s.markup or s.ids is not None for s in document.segments)
+    if len(weights) <= 1 and plain:
         return (Segment(document.text, weights.pop() if weights else 1.0),)
     return document.segments
 

@@ -15,10 +15,13 @@ class Encoded(NamedTuple):
     """int32."""
     offsets: Int[np.ndarray, "texts_plus_one"]
     """int64, starting with 0."""
+    num_bytes: Int[np.ndarray, "tokens"]
+    """UTF-8 bytes of the text that each token stands for (int32): those of a text's tokens sum to
+    the text's own, also where a normalizer changes what is spelled."""
 
 
 class Tokenizer(Protocol):
-    """A lossless cut of text into ids; no special token is ever added or found by encoding."""
+    """A cut of text into ids; no special token is ever added, or found unless asked for."""
 
     @property
     def vocab_size(self) -> int:
@@ -45,8 +48,12 @@ class Tokenizer(Protocol):
         """Ids that spell no text."""
         ...
 
-    def encode_batch(self, texts: Sequence[str]) -> Encoded:
+    def encode_batch(self, texts: Sequence[str], *, parse_special: bool = False) -> Encoded:
         """Ids of each text; a string that looks like a special token is ordinary text.
+
+        Args:
+            texts: what to cut.
+            parse_special: strings that look like special tokens are those tokens, spelling 0 bytes.
 
         Raises:
             JaxLMError: a text has a character that the vocabulary cannot spell.

@@ -10,7 +10,9 @@ from jax_lm.errors import JaxLMError
 from jax_lm.tokenizers.base import Encoded
 
 
-def encode_with_library(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> Encoded:
+def encode_with_library(
+    tokenizer: tokenizers.Tokenizer, texts: Sequence[str], byte_lengths: Int[np.ndarray, "vocab"]
+) -> Encoded:
     """Ids as the library cuts the texts.
 
     Raises:
@@ -22,13 +24,15 @@ def encode_with_library(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -
         _refuse_lone_surrogates(texts)
         raise
     parts = [np.array(encoding.ids, np.int32) for encoding in encodings]
-    return Encoded(np.concatenate([np.empty(0, np.int32), *parts]), _offsets(map(len, parts)))
+    ids = np.concatenate([np.empty(0, np.int32), *parts])
+    return Encoded(ids, _offsets(map(len, parts)), byte_lengths[ids])
 
 
 class CharacterTable:
     """Ids of characters; a table look-up, far faster than the library's regular expression."""
 
-    def __init__(self, vocabulary: Mapping[str, int]):
+    def __init__(self, vocabulary: Mapping[str, int], byte_lengths: Int[np.ndarray, "vocab"]):
+        self._byte_lengths = byte_lengths
         codes = np.array([ord(character) for character in vocabulary], np.int64)
         self._ids = np.full(codes.max(initial=-1) + 2, -1, np.int32)
         self._ids[codes] = list(vocabulary.values())
@@ -48,7 +52,7 @@ class CharacterTable:
             position = int(unknown[0])
             text = int(np.searchsorted(offsets, position, side="right")) - 1
             raise _unknown_character(joined[position], text, position - int(offsets[text]))
-        return Encoded(ids, offsets)
+        return Encoded(ids, offsets, self._byte_lengths[ids])
 
 
 def _unknown_character(character: str, text: int, position: int) -> JaxLMError:

@@ -89,15 +89,20 @@ class PretrainedTokenizer:
         """Ids that spell no text."""
         return frozenset(self._special_tokens)
 
-    def encode_batch(self, texts: Sequence[str]) -> Encoded:
+    def encode_batch(self, texts: Sequence[str], *, parse_special: bool = False) -> Encoded:
         """Ids of each text; a string that looks like a special token is ordinary text.
+
+        Args:
+            texts: what to cut.
+            parse_special: strings that look like special tokens are those tokens.
 
         Raises:
             JaxLMError: a text has a character that the vocabulary cannot spell.
         """
         if self.kind == "characters":
             return self._characters.encode(texts)
-        return encode_with_library(self._library, texts)
+        library = self._parsing_library if parse_special else self._library
+        return encode_with_library(library, texts, self._byte_lengths)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text the ids spell; special ids spell nothing, incomplete UTF-8 gives U+FFFD.
@@ -109,6 +114,16 @@ class PretrainedTokenizer:
 
     def token_byte_lengths(self) -> Int[np.ndarray, "vocab"]:
         """UTF-8 bytes each id spells, 0 for special ids (int32)."""
+        return self._byte_lengths
+
+    @cached_property
+    def _parsing_library(self) -> tokenizers.Tokenizer:
+        library = tokenizers.Tokenizer.from_str(self._library.to_str())
+        library.encode_special_tokens = False
+        return library
+
+    @cached_property
+    def _byte_lengths(self) -> Int[np.ndarray, "vocab"]:
         lengths = np.zeros(self.vocab_size, np.int32)
         for token, token_id in self._vocabulary.items():
             if token_id not in self.special_ids:
@@ -145,7 +160,8 @@ class PretrainedTokenizer:
     @cached_property
     def _characters(self) -> CharacterTable:
         items = self._vocabulary.items()
-        return CharacterTable({token: i for token, i in items if i not in self.special_ids})
+        characters = {token: i for token, i in items if i not in self.special_ids}
+        return CharacterTable(characters, self._byte_lengths)
 
     def _spelling(self, token: str) -> bytes:
         characters = self.kind == "characters"
