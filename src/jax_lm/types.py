@@ -53,6 +53,13 @@ class Rows(NamedTuple):
     labels: Int[np.ndarray, "batch width"] | None = None
     """The next token of each position, -100 where not scored; None: the plain shift."""
     loss_weights: Float[np.ndarray, "batch width"] | None = None
+    segment_ids: Int[np.ndarray, "batch width"] | None = None
+    """Number, from 1, of each position's document within its row; 0 is padding."""
+    sentence_ends: Int[np.ndarray, "batch ends"] | None = None
+    """Positions after the last token of each sentence, filled up with -1."""
+    target_ids: Int[np.ndarray, "batch target_width"] | None = None
+    """The output of each pair, where inputs and outputs are kept apart."""
+    target_lengths: Int[np.ndarray, "batch"] | None = None
 
 
 class Batch(NamedTuple):

@@ -15,9 +15,9 @@ from tests.preprocessing.preprocessing_fakes import READS, ByteTokenizer, ListSo
 def without_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards are written one after the other, in process."""
 
-    def write_all(shards, write, flags):
-        for shard in shards:
-            write(shard)
+    def write_all(runs, write, flags):
+        for run in runs:
+            write(run)
 
     monkeypatch.setattr(making, "run_on_beam", write_all)
 

@@ -1,36 +1,45 @@
-"""Tokens -> rows, against cases by hand and an independent restatement."""
+"""Tokens -> packed rows, against cases by hand and an independent restatement."""
 
 import numpy as np
 import pytest
 
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.transforms import KINDS, needed_kind, pack, tokenize
+from jax_lm.preprocessing.cutting.base import Cutting, needed_kind
+from jax_lm.preprocessing.cutting.packed import pack
+from jax_lm.preprocessing.manifest import SpecialIds
+from jax_lm.preprocessing.tokenized import tokenize
 from tests.preprocessing.preprocessing_fakes import EOS, ByteTokenizer, document
 
 TEXTS = ["Blåbærsyltetøy på brødskiva.", "안녕하세요 세계", "", "The cat sat on the mat.\n", "é"]
+PACKED_KINDS = ("shift", "labels", "weights")
 
 
-def streams_of(*documents, separator=EOS, tokenizer=None):
-    return tokenize(documents, tokenizer or ByteTokenizer(), separator)
+def packed(*documents, length=3, separator=EOS, pad=7, **settings):
+    special = SpecialIds(bos=None, eos=EOS, pad=pad, separator=separator, all=(256, 257))
+    cutting = Cutting(mode="packed", sequence_length=length, special=special, **settings)
+    find = (lambda text: [len(text)]) if settings.get("sentences") else None
+    return pack(tokenize(documents, ByteTokenizer(), sentence_ends=find), cutting)
+
+
+def stream(*documents, separator=EOS):
+    """The ids of the one row that holds everything."""
+    features = packed(*documents, length=1000, separator=separator)
+    return features.rows.input_ids[0, : features.rows.lengths[0]].tolist()
 
 
 def test_a_stream_is_separated_before_between_and_after():
-    streams, count, text_bytes = streams_of(document("ab"), document("c"))
-    assert streams[""].ids.tolist() == [EOS, 97, 98, EOS, 99, EOS]
-    assert streams[""].ids.dtype == np.int32
-    assert streams[""].spelled.tolist() == [0, 1, 1, 0, 1, 0]
-    assert (count, text_bytes) == (2, 3)
+    assert stream(document("ab"), document("c")) == [EOS, 97, 98, EOS, 99, EOS]
+    features = packed(document("ab"), document("c"), length=1000)
+    assert (features.tokens, features.targets, features.num_bytes.tolist()) == (6, 5, [3])
+    assert features.rows.input_ids.dtype == np.int32
 
 
 def test_without_a_separator_documents_follow_each_other():
-    assert streams_of(document("ab"), document("c"), separator=None).streams[""].ids.tolist() == [
-        97, 98, 99,
-    ]  # fmt: skip
+    assert stream(document("ab"), document("c"), separator=None) == [97, 98, 99]
 
 
 def test_rows_by_hand():
-    stream = streams_of(document("abc"), document("de")).streams[""]
-    part = pack("", stream, 3, kind="shift", pad_id=7)
+    part = packed(document("abc"), document("de"))
     assert part.rows.input_ids.tolist() == [
         [EOS, 97, 98, 99],
         [99, EOS, 100, 101],
@@ -38,27 +47,23 @@ def test_rows_by_hand():
     ]
     assert part.rows.lengths.tolist() == [4, 4, 2]
     assert part.num_bytes.tolist() == [3, 2, 0]
-    assert part.targets == 7
+    assert (part.targets, part.kind) == (7, "shift")
 
 
 def test_a_tail_that_only_repeats_the_last_id_gives_no_row():
-    stream = streams_of(document("abcde")).streams[""]  # 7 ids: 6 targets
-    assert pack("", stream, 3, kind="shift", pad_id=0).rows.lengths.tolist() == [4, 4]
+    assert packed(document("abcde")).rows.lengths.tolist() == [4, 4]  # 7 ids: 6 targets
 
 
 def test_a_lone_id_is_kept_in_a_row_though_nothing_is_scored():
-    stream = streams_of(document("a"), separator=None).streams[""]
-    part = pack("", stream, 3, kind="shift", pad_id=5)
+    part = packed(document("a"), separator=None, pad=5)
     assert part.rows.input_ids.tolist() == [[97, 5, 5, 5]]
     assert (part.rows.lengths.tolist(), part.targets) == ([1], 0)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 16, 1000])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PACKED_KINDS)
 def test_every_id_is_scored_exactly_once_and_bytes_add_up(length, kind):
-    documents = [document(text) for text in TEXTS]
-    stream = streams_of(*documents).streams[""]
-    part = pack("", stream, length, kind=kind, pad_id=0)
+    part = packed(*map(document, TEXTS), length=length, kind=kind)
     scored = []
     for row, (ids, size) in enumerate(zip(part.rows.input_ids, part.rows.lengths, strict=True)):
         if kind == "shift":
@@ -76,10 +81,8 @@ def test_every_id_is_scored_exactly_once_and_bytes_add_up(length, kind):
 
 
 def test_labels_are_the_next_token_and_weights_follow_them():
-    source = document(("q:", 0.0), ("ab", 1.0), ("c", 0.5))
-    stream = streams_of(source).streams[""]
-    assert needed_kind([stream]) == "weights"
-    part = pack("", stream, 4, kind="weights", pad_id=9)
+    part = packed(document(("q:", 0.0), ("ab", 1.0), ("c", 0.5)), length=4, pad=9)
+    assert part.kind == "weights"
     assert part.rows.input_ids.tolist() == [[EOS, 113, 58, 97], [98, 99, EOS, 9]]
     assert part.rows.labels.tolist() == [[-100, -100, 97, 98], [99, EOS, -100, -100]]
     assert part.rows.loss_weights.tolist() == [[0, 0, 1, 1], [0.5, 1, 0, 0]]
@@ -88,9 +91,9 @@ def test_labels_are_the_next_token_and_weights_follow_them():
 
 
 def test_the_separator_after_a_document_of_context_is_not_scored():
-    stream = streams_of(document(("ctx", 0.0)), document("a")).streams[""]
-    assert stream.weights[1:].tolist() == [0, 0, 0, 0, 1, 1]
-    assert needed_kind([stream]) == "labels"
+    part = packed(document(("ctx", 0.0)), document("a"), length=6)
+    assert part.rows.labels.tolist() == [[-100, -100, -100, -100, 97, EOS]]
+    assert part.kind == "labels"
 
 
 def test_equal_weights_are_tokenized_joined_and_different_ones_apart():
@@ -101,43 +104,67 @@ def test_equal_weights_are_tokenized_joined_and_different_ones_apart():
             calls.extend(texts)
             return super().encode_batch(texts)
 
-    streams_of(
-        document("a", "b"), document(("c", 0.5), ("d", 0.5)), document(("e", 0.0), ("f", 1.0)),
-        tokenizer=Recording(),
+    documents = (
+        document("a", "b"), document(("c", 0.5), ("d", 0.5)), document(("e", 0.0), ("f", 1.0))
     )  # fmt: skip
+    weights = tokenize(documents, Recording()).weights
     assert calls == ["ab", "cd", "e", "f"]
+    assert weights.tolist() == [1, 1, 0.5, 0.5, 0, 1]
 
 
 def test_subsets_are_apart_and_in_order_of_appearance():
-    streams = streams_of(
-        document("a", subset="x"), document("b", subset="y"), document("c", subset="x")
-    ).streams
-    assert list(streams) == ["x", "y"]
-    assert streams["x"].ids.tolist() == [EOS, 97, EOS, 99, EOS]
-    assert streams["y"].ids.tolist() == [EOS, 98, EOS]
+    part = packed(
+        document("a", subset="x"), document("b", subset="y"), document("c", subset="x"),
+        length=5,
+    )  # fmt: skip
+    assert part.subsets == ("x", "y")
+    assert part.subset_ids.tolist() == [0, 1]
+    assert part.rows.input_ids.tolist() == [[EOS, 97, EOS, 99, EOS, 7], [EOS, 98, EOS, 7, 7, 7]]
 
 
 def test_an_ordinary_token_as_separator_spells_no_bytes():
-    stream = streams_of(document("a\n"), separator=10).streams[""]
-    assert stream.ids.tolist() == [10, 97, 10, 10]
-    assert stream.spelled.tolist() == [0, 1, 1, 0]
+    part = packed(document("a\n"), length=3, separator=10)
+    assert part.rows.input_ids.tolist() == [[10, 97, 10, 10]]
+    assert part.num_bytes.tolist() == [2]
 
 
 def test_batches_do_not_show(monkeypatch):
-    documents = [document(text, subset=str(len(text) % 2)) for text in TEXTS]
-    whole = streams_of(*documents).streams
-    monkeypatch.setattr("jax_lm.preprocessing.transforms.BATCH_CHARACTERS", 1)
-    pieces = streams_of(*documents).streams
-    assert list(whole) == list(pieces)
-    for name in whole:
-        assert all(np.array_equal(a, b) for a, b in zip(whole[name], pieces[name], strict=True))
+    documents = [document(text, (text, 0.5), subset=str(len(text) % 2)) for text in TEXTS]
+    whole = packed(*documents, sentences=True, segment_ids=True)
+    monkeypatch.setattr("jax_lm.preprocessing.tokenized.BATCH_CHARACTERS", 1)
+    pieces = packed(*documents, sentences=True, segment_ids=True)
+    assert whole.subsets == pieces.subsets
+    for one, other in zip(whole.rows, pieces.rows, strict=True):
+        assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
 def test_a_weight_that_is_no_weight_names_the_document(weight):
     with pytest.raises(JaxLMError, match=r"^a\.jsonl:3: .*weight"):
-        streams_of(document(("x", weight), name="a.jsonl:3"))
+        packed(document(("x", weight), name="a.jsonl:3"))
 
 
-def test_no_documents_give_no_streams():
-    assert streams_of() == ({}, 0, 0)
+def test_no_documents_give_no_rows():
+    assert packed() is None
+    assert needed_kind(tokenize([], ByteTokenizer())) == "shift"
+
+
+def test_segment_ids_count_documents_and_a_separator_begins_one():
+    part = packed(document("ab"), document("c"), length=4, segment_ids=True, kind="labels")
+    assert part.rows.input_ids.tolist() == [[EOS, 97, 98, EOS], [99, EOS, 7, 7]]
+    assert part.rows.segment_ids.tolist() == [[1, 1, 1, 2], [1, 2, 0, 0]]
+    assert part.rows.segment_ids.dtype == np.int16
+    assert part.rows.labels.tolist() == [[97, 98, EOS, 99], [EOS, -100, -100, -100]]
+
+
+def test_without_a_separator_no_document_is_predicted_from_another():
+    given = {"separator": None, "length": 4, "segment_ids": True, "kind": "labels"}
+    part = packed(document("ab"), document("cd"), **given)
+    assert part.rows.segment_ids.tolist() == [[1, 1, 2, 2]]
+    assert part.rows.labels.tolist() == [[98, -100, 100, -100]]
+
+
+def test_sentence_ends_are_places_in_the_row():
+    part = packed(document("ab", subset="x"), document("cde"), document("f"), sentences=True)
+    # x: EOS a b EOS; the rest: EOS c d | e EOS f | EOS
+    assert part.rows.sentence_ends.tolist() == [[3, -1], [-1, -1], [1, 3]]

@@ -105,7 +105,7 @@ def test_a_bad_record_reaches_the_user_as_one_sentence_through_beam(
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (("--mode", "windows"), 2, "windows"),
+        (("--mode", "window"), 2, "windows"),
         (("--beam-options=--no_such_flag=1",), 2, "Apache Beam has no flag --no_such_flag=1"),
         (("--beam-options", "'open"), 2, "--beam-options"),
         (("--separator-token", "<|end|>"), 1, "is not one token of this tokenizer"),
@@ -158,7 +158,7 @@ def test_stopped_in_the_middle_then_the_same_command(corpus, tokenizer, tmp_path
     partial = prefix.parent / "_train.partial"
     slow = (
         "import sys, time; from jax_lm.preprocessing import shard_writing as s;"
-        "pack = s.pack; s.pack = lambda *a, **k: (time.sleep(0.3), pack(*a, **k))[1];"
+        "cut = s.tokenize; s.tokenize = lambda *a, **k: (time.sleep(0.3), cut(*a, **k))[1];"
         "from jax_lm.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     run = subprocess.Popen([sys.executable, "-c", slow, *command(path, tokenizer, prefix)])

@@ -9,9 +9,17 @@ from jax_lm.preprocessing.shards import ShardResult
 
 def result(index):
     counts = dict.fromkeys(
-        ("rows", "tokens", "targets", "padding", "num_bytes", "spelled_bytes", "documents"), 0
+        ("rows", "tokens", "targets", "padding", "num_bytes", "spelled_bytes", "documents", "cut_off", "row_length"), 0
     )
-    return ShardResult(index=index, kind="shift", text_bytes=2_000_000, **counts)
+    return ShardResult(
+        index=index,
+        kind="shift",
+        columns=(),
+        subsets={},
+        dropped={},
+        text_bytes=2_000_000,
+        **counts,
+    )
 
 
 def test_plain_lines_count_finished_shards(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from jax_lm.evaluation.score_batch import pad_rows, score_batch
 from jax_lm.evaluation.scores import Scores, sum_scores
 from jax_lm.evaluation.windows import windows
 from jax_lm.models.gpt2 import GPT2
-from jax_lm.preprocessing.transforms import pieces
+from jax_lm.preprocessing.tokenized import pieces
 from jax_lm.tokenizers.base import Tokenizer, start_id
 from jax_lm.tokenizers.segments import encode_segments
 from jax_lm.types import Document

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from jax_lm.errors import UsageError, missing_extra
-from jax_lm.preprocessing.shards import Shard
+from jax_lm.preprocessing.shards import Run
 
 
-def run_on_beam(shards: Sequence[Shard], write: Callable[[Shard], int], flags: list[str]) -> None:
-    """Write every shard; exceptions are Beam's own.
+def run_on_beam(runs: Sequence[Run], write: Callable[[Run], int], flags: list[str]) -> None:
+    """Write every run of shards; exceptions are Beam's own.
 
     Raises:
         JaxLMError: Apache Beam is not installed.
@@ -27,7 +27,7 @@ def run_on_beam(shards: Sequence[Shard], write: Callable[[Shard], int], flags: l
             with beam.Pipeline(options=_options(flags)) as pipeline:
                 _ = (
                     pipeline
-                    | "Shards" >> beam.Create(shards)
+                    | "Shards" >> beam.Create(runs)
                     | "Spread over workers" >> beam.Reshuffle()
                     | "Write" >> beam.Map(write)
                 )

@@ -1,26 +1,23 @@
 """The making of one feature set: write the shards that are missing, check, publish."""
 
-import dataclasses
-import json
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import write_text
 from jax_lm.preprocessing.beam import beam_flags, run_on_beam
-from jax_lm.preprocessing.features import column_names
-from jax_lm.preprocessing.manifest import FileEntry, Manifest, SpecialIds, Totals, file_name
+from jax_lm.preprocessing.cutting.base import KINDS
+from jax_lm.preprocessing.manifest import Manifest, SpecialIds
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import PartialSet, Say
 from jax_lm.preprocessing.progress import shown_progress
+from jax_lm.preprocessing.publishing import publish
 from jax_lm.preprocessing.shard_writing import ShardWriting
-from jax_lm.preprocessing.shards import Shard, ShardResult, plan_shards
+from jax_lm.preprocessing.shards import Shard, ShardResult, plan_runs, plan_shards
 from jax_lm.preprocessing.special_ids import choose_special_ids
-from jax_lm.preprocessing.transforms import KINDS
 from jax_lm.tokenizers.base import Tokenizer
 
 
@@ -34,6 +31,7 @@ class Making:
     options: PreprocessOptions
     partial: PartialSet
     say: Say
+    engine: str = "tokenizers"
 
     def run(self) -> Manifest:
         """Make the set.
@@ -48,7 +46,7 @@ class Making:
         self.partial.begin(self.say)
         started, kept = time.perf_counter(), _text_bytes(self._found(shards).values())
         try:
-            results, kind = self._write_shards(shards, special)
+            results = self._write_shards(shards, special)
         except JaxLMError:
             self._keep_or_discard(shards)
             raise
@@ -56,19 +54,25 @@ class Making:
         seconds, megabytes = time.perf_counter() - started, (_text_bytes(results) - kept) / 1e6
         rate = f"{megabytes / seconds:.2f} MB/s"
         self.say(f"preprocessed {megabytes:.2f} MB of text in {seconds:.1f} s, {rate}")
-        return self._publish(results, kind, special)
+        return publish(
+            self.partial,
+            results,
+            options=self.options,
+            source_name=self.source.name,
+            tokenizer=self.tokenizer,
+            special=special,
+            engine=self.engine,
+        )
 
-    def _write_shards(
-        self, shards: list[Shard], special: SpecialIds
-    ) -> tuple[list[ShardResult], str]:
+    def _write_shards(self, shards: list[Shard], special: SpecialIds) -> list[ShardResult]:
         """Write what is missing until every shard has targets of the kind that one needs."""
-        kind, started = ("labels" if self.options.labels else "shift"), False
+        kind, started = self.options.least_kind, False
         while True:
             found = self._found(shards)
             kind = max([kind, *(result.kind for result in found.values())], key=KINDS.index)
             missing = [s for s in shards if s.index not in found or found[s.index].kind != kind]
             if not missing:
-                return [found[shard.index] for shard in shards], kind
+                return [found[shard.index] for shard in shards]
             if started and len(found) < len(shards):
                 raise JaxLMError(
                     f"{self.partial.folder}: workers left nothing here; "
@@ -91,16 +95,14 @@ class Making:
             tokenizer_directory=self.tokenizer_dir.absolute(),
             tokenizer_fingerprint=self.tokenizer.fingerprint(),
             folder=self.partial.folder.absolute(),
-            sequence_length=self.options.max_sequence_length,
-            separator=special.separator,
-            pad_id=special.pad,
-            kind=kind,
+            cutting=self.options.cutting(special, kind),
+            parse_special=self.options.parse_special_tokens,
         )
         options = self.options
         self.partial.take_failure()  # of a run that was killed
         flags = beam_flags(options.runner, options.num_workers, options.beam_options)
         with shown_progress(self.partial.folder, len(missing), self.say):
-            run_on_beam(missing, writing.write, flags)
+            run_on_beam(plan_runs(missing), writing.write, flags)
         if failure := self.partial.take_failure():
             raise failure
 
@@ -112,7 +114,7 @@ class Making:
             self.partial.discard()
 
     def _refuse_too_little(self, results: list[ShardResult]) -> None:
-        length = self.options.max_sequence_length
+        length = self.options.row_length
         tokens = sum(result.tokens for result in results)
         name = self.source.name
         rejected = [record for result in results for record in result.rejected]
@@ -121,7 +123,9 @@ class Making:
             if rejected:
                 first = "{file}:{line}: {reason}".format_map(rejected[0])
                 problem += f": {len(rejected)} records were rejected, the first was {first}"
-        elif tokens < length + 1:
+        elif not any(result.targets for result in results):
+            problem = f"{name} gives no row with anything to score{_reasons(results)}"
+        elif self.options.mode == "packed" and tokens < length + 1:
             problem = (
                 f"{name} gives {tokens} tokens, fewer than one row of {length} + 1: give more "
                 f"text or a smaller --max-sequence-length"
@@ -131,48 +135,14 @@ class Making:
         self.partial.discard()
         raise JaxLMError(problem)
 
-    def _publish(self, results: list[ShardResult], kind: str, special: SpecialIds) -> Manifest:
-        filled = [result for result in results if result.rows]
-        prefix, folder = self.partial.prefix, self.partial.folder
-        names = [file_name(prefix, place, len(filled)) for place in range(len(filled))]
-        rejected = [record for result in results for record in result.rejected]
-        if rejected:
-            lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in rejected]
-            write_text(folder / "rejected.jsonl", "".join(lines))
-        self.tokenizer.save(folder / "tokenizer")
-        length = self.options.max_sequence_length
-        manifest = Manifest(
-            mode=self.options.mode,
-            sequence_length=length,
-            row_length=length + 1 if kind == "shift" else length,
-            columns=column_names(kind),
-            target_kind=kind,
-            tokenizer_fingerprint=self.partial.plan["tokenizer_fingerprint"],
-            vocab_size=self.tokenizer.vocab_size,
-            special_ids=special,
-            source=self.source.name,
-            source_fingerprint=self.partial.plan["source_fingerprint"],
-            settings=self.options.settings(),
-            files=tuple(map(_entry, names, filled)),
-            totals=_totals(results),
-        )
-        parquet = [self.partial.parquet(result.index) for result in filled]
-        self.partial.publish(manifest, dict(zip(names, parquet, strict=True)))
-        return manifest
-
-
-def _entry(name: str, result: ShardResult) -> FileEntry:
-    names = [field.name for field in dataclasses.fields(FileEntry) if field.name != "name"]
-    return FileEntry(name=name, **{field: getattr(result, field) for field in names})
-
 
 def _text_bytes(results: Iterable[ShardResult]) -> int:
     return sum(result.text_bytes for result in results)
 
 
-def _totals(results: list[ShardResult]) -> Totals:
-    def total(field: str) -> Any:
-        values = [getattr(result, field) for result in results]
-        return sum(len(v) if isinstance(v, tuple) else v for v in values)
-
-    return Totals(**{field.name: total(field.name) for field in dataclasses.fields(Totals)})
+def _reasons(results: Iterable[ShardResult]) -> str:
+    total: Counter[str] = Counter()
+    for result in results:
+        total.update(result.dropped)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in total.most_common())
+    return f" (left out: {reasons})" if reasons else ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from jax_lm.errors import JaxLMError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,20 @@ class Totals:
     documents: int
     rejected: int
     """Records that could not be read and were skipped."""
+    cut_off: int
+    """Tokens of the documents that no row holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetTotals:
+    """What of the set belongs to one subset."""
+
+    documents: int
+    tokens: int
+    """Ids of its documents, without separators."""
+    text_bytes: int
+    """UTF-8 bytes that those ids stand for."""
+    rows: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +88,12 @@ class Manifest:
     """T: how many targets a row offers."""
     row_length: int
     """Width of ``input_ids``: T + 1 where targets are the plain shift, else T."""
+    target_row_length: int | None = None
+    """Width of ``target_ids``, in mode pairs."""
     columns: Mapping[str, str]
     """Type of each column."""
     target_kind: str
-    """``shift``, ``labels`` or ``weights``."""
+    """``shift``, ``labels`` or ``weights``; ``pairs`` where outputs are kept apart."""
     tokenizer_fingerprint: str
     vocab_size: int
     special_ids: SpecialIds
@@ -87,6 +103,12 @@ class Manifest:
     settings: Mapping[str, Any]
     files: tuple[FileEntry, ...]
     totals: Totals
+    subsets: Mapping[str, SubsetTotals]
+    """By name, in order of appearance."""
+    dropped: Mapping[str, int]
+    """How many documents (or windows) gave no row, by reason."""
+    engine: str
+    """What encoded the text, and its version; the ids do not depend on it."""
 
 
 def checked_prefix(prefix: str) -> str:
@@ -177,9 +199,12 @@ def _decode(path: Path, content: dict[str, Any]) -> Manifest:
                 "special_ids": dataclasses.replace(special, all=tuple(special.all)),
                 "files": tuple(FileEntry(**entry) for entry in content["files"]),
                 "totals": Totals(**content["totals"]),
+                "subsets": {
+                    name: SubsetTotals(**totals) for name, totals in content["subsets"].items()
+                },
             }
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise _broken(path, str(error)) from None
 
 

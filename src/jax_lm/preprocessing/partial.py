@@ -102,7 +102,8 @@ class PartialSet:
         content = _read_json(result_path(self.folder, index))
         if not content:
             return None
-        result = ShardResult(**{**content, "rejected": tuple(content["rejected"])})
+        lists = {key: tuple(content[key]) for key in ("rejected", "columns")}
+        result = ShardResult(**{**content, **lists})
         return result if result.rows == 0 or self.parquet(index).exists() else None
 
     def take_failure(self) -> JaxLMError | None:

@@ -1,44 +1,42 @@
 """Shard -> Parquet file: what a Beam worker does, a pure function of the shard."""
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.atomic import file_sha256, replacing
+from jax_lm.preprocessing.cutting.base import Cutting, FeatureRows
+from jax_lm.preprocessing.cutting.modes import MODES
 from jax_lm.preprocessing.features import write_features
 from jax_lm.preprocessing.partial import has_failure, parquet_path, write_failure, write_result
-from jax_lm.preprocessing.shards import Shard, ShardResult
-from jax_lm.preprocessing.transforms import (
-    KINDS,
-    PackedRows,
-    Tokenized,
-    needed_kind,
-    pack,
-    tokenize,
-)
+from jax_lm.preprocessing.sentences import sentence_ends
+from jax_lm.preprocessing.shards import Run, Shard, ShardResult
+from jax_lm.preprocessing.tokenized import TokenizedDocuments, tokenize
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.pretrained import load_tokenizer
+from jax_lm.types import Document
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardWriting:
-    """Everything that a worker needs besides the shard; picklable."""
+    """Everything that a worker needs besides the shards; picklable."""
 
     source: DocumentSource
     tokenizer_directory: Path
     tokenizer_fingerprint: str
     folder: Path
     """Where the files are written."""
-    sequence_length: int
-    separator: int | None
-    pad_id: int
-    kind: str
-    """Least kind of targets to write."""
+    cutting: Cutting
+    parse_special: bool = False
 
-    def write(self, shard: Shard) -> int:
-        """Write one shard's file and result, unless another shard failed, and return its index.
+    def write(self, run: Run) -> int:
+        """Write each shard's file and result, unless a shard failed, and return how many.
 
         Documents that cannot be read or a file that cannot be written are recorded in the folder
         and not raised: runners would try again in vain and wrap the error in their own.
@@ -46,56 +44,105 @@ class ShardWriting:
         Raises:
             OSError: not even the failure can be recorded.
         """
-        if has_failure(self.folder):
-            return shard.index
-        try:
-            self._write(shard)
-        except (JaxLMError, OSError) as error:
+        for count, shard in enumerate(run):
+            if has_failure(self.folder):
+                return count
             try:
-                write_failure(self.folder, shard.index, _sentence(error))
-            except OSError:  # a full disk, say
-                raise error from None
-        return shard.index
+                self._write(shard)
+            except (JaxLMError, OSError) as error:
+                try:
+                    write_failure(self.folder, shard.index, sentence(error))
+                except OSError:  # a full disk, say
+                    raise error from None
+                return count
+        return len(run)
 
     def _write(self, shard: Shard) -> None:
         tokenizer = _tokenizer(self.tokenizer_directory, self.tokenizer_fingerprint)
         self.source.rejects.clear()
-        documents = (
-            document for _, document in self.source.read(shard.range.start, shard.range.stop)
+        self.source.dropped.clear()
+        documents = tokenize(
+            self._documents(shard),
+            tokenizer,
+            parse_special=self.parse_special,
+            sentence_ends=sentence_ends if self.cutting.sentences else None,
         )
-        tokenized = tokenize(documents, tokenizer, self.separator)
-        streams = tokenized.streams
-        kind = max(self.kind, needed_kind(streams.values()), key=KINDS.index)
-        parts = [
-            pack(subset, stream, self.sequence_length, kind=kind, pad_id=self.pad_id)
-            for subset, stream in streams.items()
-            if len(stream.ids)
-        ]
+        features = MODES[self.cutting.mode](documents, self.cutting)
+        columns: tuple[str, ...] = ()
         sha256 = ""
-        if parts:
-            path = parquet_path(self.folder, shard.index)
-            with replacing(path) as temporary:
-                write_features(temporary, parts, kind)
+        if features is not None and len(features.num_bytes):
+            with replacing(parquet_path(self.folder, shard.index)) as temporary:
+                columns = write_features(temporary, features)
                 sha256 = file_sha256(temporary)
-        result = _result(shard, kind, tokenized, parts)
-        rejected = tuple(record._asdict() for record in self.source.rejects)
-        write_result(self.folder, replace(result, sha256=sha256, rejected=rejected))
+        result = ShardResult(
+            index=shard.index,
+            kind=self.cutting.kind if features is None else features.kind,
+            columns=columns,
+            sha256=sha256,
+            rejected=tuple(record._asdict() for record in self.source.rejects),
+            dropped=_sum(self.source.dropped, {} if features is None else features.dropped),
+            subsets=_subset_totals(documents, features),
+            text_bytes=documents.text_bytes,
+            spelled_bytes=int(documents.num_bytes.sum()),
+            documents=len(documents.subset_ids),
+            **_row_counts(features),
+        )
+        write_result(self.folder, result)
+
+    def _documents(self, shard: Shard) -> Iterator[Document]:
+        for _, document in self.source.read(shard.range.start, shard.range.stop):
+            yield document
 
 
-def _result(shard: Shard, kind: str, tokenized: Tokenized, parts: list[PackedRows]) -> ShardResult:
-    streams = tokenized.streams.values()
-    return ShardResult(
-        index=shard.index,
-        kind=kind,
-        rows=sum(len(part.num_bytes) for part in parts),
-        tokens=sum(len(stream.ids) for stream in streams),
-        targets=sum(part.targets for part in parts),
-        padding=sum(part.rows.input_ids.size - int(part.rows.lengths.sum()) for part in parts),
-        num_bytes=sum(int(part.num_bytes.sum()) for part in parts),
-        text_bytes=tokenized.text_bytes,
-        spelled_bytes=sum(int(stream.spelled.sum()) for stream in streams),
-        documents=tokenized.documents,
-    )
+def sentence(error: JaxLMError | OSError) -> str:
+    """What to tell of an error, in one sentence."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def _row_counts(features: FeatureRows | None) -> dict[str, int]:
+    if features is None:
+        names = ("rows", "row_length", "tokens", "targets", "padding", "num_bytes", "cut_off")
+        return dict.fromkeys(names, 0)
+    ids, lengths = features.rows.input_ids, features.rows.lengths
+    return {
+        "rows": len(ids),
+        "row_length": ids.shape[1],
+        "tokens": features.tokens,
+        "targets": features.targets,
+        "padding": ids.size - int(lengths.sum()),
+        "num_bytes": int(features.num_bytes.sum()),
+        "cut_off": features.cut_off,
+    }
+
+
+def _subset_totals(
+    documents: TokenizedDocuments, features: FeatureRows | None
+) -> dict[str, dict[str, int]]:
+    count = len(documents.subsets)
+    of_token = np.repeat(documents.subset_ids, documents.lengths)
+    found = {
+        "documents": np.bincount(documents.subset_ids, minlength=count),
+        "tokens": np.bincount(of_token, minlength=count),
+        "text_bytes": np.bincount(of_token, documents.num_bytes, minlength=count),
+        "rows": np.zeros(count) if features is None else _counts(features.subset_ids, count),
+    }
+    return {
+        name: {key: int(values[index]) for key, values in found.items()}
+        for index, name in enumerate(documents.subsets)
+    }
+
+
+def _counts(ids: np.ndarray, count: int) -> np.ndarray:
+    return np.bincount(ids, minlength=count)
+
+
+def _sum(*counts: Mapping[str, int]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for part in counts:
+        total.update(part)
+    return dict(sorted(total.items()))
 
 
 @lru_cache(maxsize=2)
@@ -105,9 +152,3 @@ def _tokenizer(directory: Path, fingerprint: str) -> Tokenizer:
     if tokenizer.fingerprint() != fingerprint:
         raise JaxLMError(f"{directory}: the tokenizer changed while the run was going on")
     return tokenizer
-
-
-def _sentence(error: JaxLMError | OSError) -> str:
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)

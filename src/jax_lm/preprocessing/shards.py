@@ -1,6 +1,6 @@
 """A shard: a contiguous range of documents, the unit of work, of retry and of integrity."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,21 @@ class Shard:
 
     index: int
     range: DocumentRange
+
+
+Run = tuple[Shard, ...]
+"""Shards that one worker reads in one pass, since each begins where the one before it ends."""
+
+
+def plan_runs(shards: Sequence[Shard]) -> list[Run]:
+    """Group shards that can only be reached by reading the ones before them."""
+    runs: list[list[Shard]] = []
+    for shard in shards:
+        if shard.range.follows and runs:
+            runs[-1].append(shard)
+        else:
+            runs.append([shard])
+    return [tuple(run) for run in runs]
 
 
 def plan_shards(source: DocumentSource, shard_bytes: int) -> list[Shard]:
@@ -28,6 +43,10 @@ class ShardResult:
     """What is known of a shard once its Parquet file is written."""
 
     index: int
+    columns: tuple[str, ...]
+    """Of the file; empty where there is none."""
+    row_length: int
+    """Width of ``input_ids``."""
     kind: str
     """Kind of targets the file was written with."""
     rows: int
@@ -45,6 +64,12 @@ class ShardResult:
     spelled_bytes: int
     """UTF-8 bytes that the documents' tokens spell; equal to ``text_bytes`` if nothing is lost."""
     documents: int
+    cut_off: int
+    """Tokens of the documents that no row holds."""
+    subsets: Mapping[str, Mapping[str, int]]
+    """``SubsetTotals`` by name."""
+    dropped: Mapping[str, int]
+    """Documents or windows that gave no row, by reason."""
     sha256: str = ""
     rejected: tuple[Mapping[str, Any], ...] = field(default=())
     """Records that could not be read and were skipped."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from jax_lm.preprocessing.cutting.base import IGNORED_LABEL
 from jax_lm.preprocessing.features import open_features, read_row
 from jax_lm.preprocessing.manifest import Manifest, tokenizer_directory
-from jax_lm.preprocessing.transforms import IGNORED_LABEL
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.pretrained import load_tokenizer
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jax_lm.preprocessing.atomic import file_sha256
+from jax_lm.preprocessing.cutting.base import IGNORED_LABEL
 from jax_lm.preprocessing.features import matrix, row_groups, schema_of
 from jax_lm.preprocessing.manifest import FileEntry, Manifest, feature_files, read_manifest
-from jax_lm.preprocessing.transforms import IGNORED_LABEL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def _file_problem(path: Path, entry: FileEntry, manifest: Manifest) -> str:
     if file_sha256(path) != entry.sha256:
         return "its sha256 is not the manifest's"
     try:
-        if not pq.read_schema(path).equals(schema_of(manifest.target_kind)):
+        if not pq.read_schema(path).equals(schema_of(manifest.columns)):
             return f"its columns are not {', '.join(manifest.columns)}"
         return _rows_problem(path, entry, manifest)
     except (pa.ArrowException, ValueError, OSError) as error:

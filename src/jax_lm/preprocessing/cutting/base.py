@@ -1,0 +1,80 @@
+"""What every mode of cutting is given, and the rows it gives back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from jax_lm.preprocessing.manifest import SpecialIds
+from jax_lm.preprocessing.tokenized import TokenizedDocuments
+from jax_lm.types import Rows
+
+KINDS = ("shift", "labels", "weights", "pairs")
+"""Kinds of targets, each of the first three able to say all that the one before it can."""
+IGNORED_LABEL = -100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cutting:
+    """How the documents of a shard become rows; picklable."""
+
+    mode: str
+    """A key of ``modes.MODES``."""
+    sequence_length: int
+    """T: how many tokens of a row are targets."""
+    special: SpecialIds
+    kind: str = "shift"
+    """Least kind of targets to write."""
+    segment_ids: bool = False
+    """Say which tokens of a row belong to the same document."""
+    sentences: bool = False
+    """Say where sentences end."""
+    stride: int | None = None
+    """Mode windows: tokens from one window's start to the next; None: windows do not overlap."""
+    min_sequence_length: int | None = None
+    """Mode windows: leave out windows with fewer tokens than this, special ones included."""
+    num_special_tokens: int = 2
+    """Mode windows: places of a row kept for BOS and EOS."""
+    context_length: int = 1
+    """Mode rolling: c, so that every window but the first scores T - c + 1 new tokens."""
+    max_input_length: int | None = None
+    """Mode pairs: tokens of the input that are kept, its last ones; None: T."""
+    max_output_length: int | None = None
+    """Mode pairs: tokens of the output that are kept, its first ones; None: T."""
+
+
+class FeatureRows(NamedTuple):
+    """Rows of a shard, ready to be written."""
+
+    rows: Rows
+    num_bytes: Int[np.ndarray, "batch"]
+    """UTF-8 bytes that the scored targets of each row spell (int32)."""
+    subset_ids: Int[np.ndarray, "batch"]
+    """Index into ``subsets`` (int32)."""
+    subsets: tuple[str, ...]
+    targets: int
+    """Targets with a weight above 0."""
+    tokens: int
+    """Ids in the rows, separators included; each counted once, where a mode repeats none."""
+    cut_off: int = 0
+    """Tokens of the documents that no row holds."""
+    dropped: Mapping[str, int] = MappingProxyType({})
+    """Documents or windows that gave no row, by reason."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the rows' targets."""
+        rows = self.rows
+        columns = (rows.labels, rows.loss_weights, rows.target_ids)
+        present = (k for k, c in zip(KINDS[1:], columns, strict=True) if c is not None)
+        return max(present, default="shift", key=KINDS.index)
+
+
+def needed_kind(documents: TokenizedDocuments) -> str:
+    """The least kind of targets that can say the weights of these documents."""
+    if documents.weights is None:
+        return "shift"
+    return "labels" if set(np.unique(documents.weights)) <= {0.0, 1.0} else "weights"

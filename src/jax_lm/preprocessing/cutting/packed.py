@@ -1,0 +1,137 @@
+"""Mode ``packed``: documents joined by a separator and cut every T tokens; nothing is lost."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from jax_lm.preprocessing.cutting.base import KINDS, Cutting, FeatureRows, needed_kind
+from jax_lm.preprocessing.cutting.rows import join_rows, shifted_rows
+from jax_lm.preprocessing.tokenized import TokenizedDocuments
+
+
+class Stream(NamedTuple):
+    """Tokens of one subset in reading order: ``[SEP] d1 SEP d2 SEP ... dn SEP``."""
+
+    ids: Int[np.ndarray, "tokens"]
+    num_bytes: Int[np.ndarray, "tokens"]
+    """0 for separators."""
+    weights: Float[np.ndarray, "tokens"] | None
+    """None: all are 1."""
+    documents: Int[np.ndarray, "tokens"]
+    """Number of each token's document, from 1; a separator counts with what it begins."""
+    sentence_ends: Int[np.ndarray, "sentences"] | None
+
+
+def pack(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows | None:
+    """Cut each subset's stream into rows of T + 1 ids that start every T ids.
+
+    Each row's last id is the next row's first, so every id but the very first is a target exactly
+    once. For other kinds than "shift" the ids are split into inputs and labels of T. None: there
+    is no token to put in a row.
+    """
+    kind = max(cutting.kind, needed_kind(documents), key=KINDS.index)
+    parts = []
+    for subset in range(len(documents.subsets)):
+        stream = _stream(documents, np.flatnonzero(documents.subset_ids == subset), cutting)
+        if len(stream.ids):
+            parts.append(_rows(stream, subset, kind, cutting))
+    return join_rows(parts, documents.subsets)
+
+
+def _stream(
+    documents: TokenizedDocuments, chosen: Int[np.ndarray, "chosen"], cutting: Cutting
+) -> Stream:
+    lengths = documents.lengths[chosen]
+    ids, num_bytes, weights = documents.ids, documents.num_bytes, documents.weights
+    ends = documents.sentence_ends
+    if len(chosen) < len(documents.subset_ids):
+        places = _places(documents.offsets[chosen], lengths)
+        ids, num_bytes = ids[places], num_bytes[places]
+        weights = None if weights is None else weights[places]
+        ends = None if ends is None else _moved_ends(ends, documents.offsets, chosen, lengths)
+    numbers = np.arange(1, len(chosen) + 1)
+    if cutting.special.separator is None:
+        return Stream(ids, num_bytes, weights, np.repeat(numbers, lengths), ends)
+    cuts = np.concatenate([[0], np.cumsum(lengths)])
+    if weights is not None:
+        after = _any_positive(weights, cuts)
+        weights = np.insert(weights, cuts, np.concatenate([[1.0], after]).astype(np.float32))
+    return Stream(
+        np.insert(ids, cuts, np.int32(cutting.special.separator)),
+        np.insert(num_bytes, cuts, np.int32(0)),
+        weights,
+        np.append(np.repeat(numbers, lengths + 1), len(chosen) + 1),
+        None if ends is None else ends + np.searchsorted(cuts, ends, side="left"),
+    )
+
+
+def _rows(stream: Stream, subset: int, kind: str, cutting: Cutting) -> FeatureRows:
+    length = cutting.sequence_length
+    count = max(1, math.ceil((len(stream.ids) - 1) / length))
+    lengths = np.clip(len(stream.ids) - np.arange(count) * length, 1, length + 1).astype(np.int32)
+    weights, numbers = stream.weights, _windows(stream.documents, count, length, 0)
+    if cutting.segment_ids and cutting.special.separator is None:
+        crossing = np.diff(stream.documents, prepend=1) > 0
+        weights = np.where(crossing, 0, 1 if weights is None else weights).astype(np.float32)
+    part = shifted_rows(
+        _windows(stream.ids, count, length, cutting.special.pad),
+        lengths,
+        weights=None if weights is None else _windows(weights, count, length, 0),
+        num_bytes=_windows(stream.num_bytes, count, length, 0),
+        kind=kind,
+        subset=subset,
+    )
+    rows = part.rows
+    if cutting.segment_ids:
+        inside = numbers > 0
+        within = np.where(inside, numbers - numbers[:, :1] + 1, 0).astype(np.int16)
+        rows = rows._replace(segment_ids=within[:, : rows.input_ids.shape[1]])
+    if stream.sentence_ends is not None:
+        rows = rows._replace(sentence_ends=_ends_of_rows(stream.sentence_ends, count, length))
+    return part._replace(rows=rows, tokens=len(stream.ids))
+
+
+def _windows(values: np.ndarray, count: int, length: int, fill: int) -> np.ndarray:
+    padded = np.full(count * length + 1, fill, values.dtype)
+    padded[: len(values)] = values
+    return np.lib.stride_tricks.sliding_window_view(padded, length + 1)[::length]
+
+
+def _places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Positions of runs of tokens, given where each starts and how long it is."""
+    before = np.cumsum(lengths) - lengths
+    places: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+    return places
+
+
+def _any_positive(weights: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """For each document, whether any of its tokens is scored; an empty one counts as scored."""
+    positive = np.concatenate([[0], np.cumsum(weights > 0)])
+    scored: np.ndarray = positive[cuts[1:]] > positive[cuts[:-1]]
+    scored |= cuts[1:] == cuts[:-1]
+    return scored
+
+
+def _moved_ends(
+    ends: np.ndarray, offsets: np.ndarray, chosen: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+    """Sentence ends of the chosen documents, as positions among the chosen tokens."""
+    document = np.searchsorted(offsets, ends, side="left") - 1
+    kept = np.isin(document, chosen)
+    place = np.searchsorted(chosen, document[kept])
+    before = np.cumsum(lengths) - lengths
+    moved: np.ndarray = ends[kept] - offsets[document[kept]] + before[place]
+    return moved
+
+
+def _ends_of_rows(ends: np.ndarray, count: int, length: int) -> np.ndarray:
+    """Ends within each row's T inputs, counted from its start and filled up with -1."""
+    row = np.minimum((ends - 1) // length, count - 1)
+    start = np.searchsorted(row, np.arange(count))
+    sizes = np.diff(start, append=len(ends))
+    filled = np.full((count, max(int(sizes.max(initial=0)), 1)), -1, np.int32)
+    column = np.arange(len(ends)) - start[row]
+    filled[row, column] = ends - row * length
+    return filled

@@ -1,0 +1,86 @@
+"""Rows from windows of tokens, and the rows of several parts as one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from jax_lm.preprocessing.cutting.base import IGNORED_LABEL, FeatureRows
+from jax_lm.types import Rows
+
+
+def shifted_rows(
+    ids: Int[np.ndarray, "batch width"],
+    lengths: Int[np.ndarray, "batch"],
+    *,
+    weights: Float[np.ndarray, "batch width"] | None,
+    num_bytes: Int[np.ndarray, "batch width"],
+    kind: str,
+    subset: int,
+) -> FeatureRows:
+    """Rows whose targets are the next ids of windows of T + 1 ids.
+
+    Args:
+        ids: the windows.
+        lengths: real tokens of each; what follows is padding.
+        weights: of each id as a target; None: all real ones are 1. A window's first id never is.
+        num_bytes: UTF-8 bytes that each id stands for, 0 in the padding.
+        kind: "shift" keeps windows whole; others split them into inputs and labels of T.
+        subset: of all rows.
+    """
+    real = np.arange(1, ids.shape[1]) < lengths[:, None]
+    scored = real if weights is None else real & (weights[:, 1:] > 0)
+    spelled = num_bytes[:, 1:]
+    if kind == "shift":
+        rows = Rows(ids, lengths)
+    else:
+        width = ids.shape[1] - 1
+        labels = np.where(scored, ids[:, 1:], IGNORED_LABEL).astype(np.int32)
+        loss_weights = None
+        if kind == "weights":
+            loss_weights = scored.astype(np.float32) * (1 if weights is None else weights[:, 1:])
+        rows = Rows(ids[:, :-1], np.minimum(lengths, width), labels, loss_weights)
+    return FeatureRows(
+        rows,
+        np.where(scored, spelled, 0).sum(axis=1, dtype=np.int32),
+        np.full(len(ids), subset, np.int32),
+        (),
+        int(scored.sum()),
+        int(rows.lengths.sum()),
+    )
+
+
+def join_rows(parts: Sequence[FeatureRows], subsets: tuple[str, ...]) -> FeatureRows | None:
+    """The rows of all parts in order, with the shard's subsets; None where there is no part."""
+    if not parts:
+        return None
+    columns: list[Any] = [_stacked(values) for values in zip(*(p.rows for p in parts), strict=True)]
+    dropped: Counter[str] = Counter()
+    for part in parts:
+        dropped.update(part.dropped)
+    return FeatureRows(
+        Rows(*columns),
+        np.concatenate([part.num_bytes for part in parts]),
+        np.concatenate([part.subset_ids for part in parts]),
+        subsets,
+        sum(part.targets for part in parts),
+        sum(part.tokens for part in parts),
+        sum(part.cut_off for part in parts),
+        dropped,
+    )
+
+
+def _stacked(values: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """One array under another; ragged ones are filled up with -1."""
+    arrays = [value for value in values if value is not None]
+    if not arrays:
+        return None
+    if len(arrays) == 1:
+        return arrays[0]
+    width = max(array.shape[-1] for array in arrays)
+    if arrays[0].ndim == 2:
+        gaps = [(array, width - array.shape[1]) for array in arrays]
+        arrays = [np.pad(a, ((0, 0), (0, gap)), constant_values=-1) for a, gap in gaps]
+    return np.concatenate(arrays)
