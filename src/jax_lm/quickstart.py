@@ -147,7 +147,7 @@ class Journey:
         if self.run.is_finished and self.run.report.is_file():
             self.say(f"   done already: {self.run.final}")
             return
-        data = DataConfig(train=self._prefix("train"), validation=(self._prefix("held-out"),))
+        data = DataConfig(train=(self._prefix("train"),), validation=(self._prefix("held-out"),))
         config = replace(recipe(), data=data, run_dir=str(self.run.path), resume="auto")
         train(config, say=lambda line: self.say(f"   {line}"))
 

@@ -20,7 +20,7 @@ def config(tiny_features: TinyFeatures, tmp_path: Path) -> TrainConfig:
     """A run of a second: 12 steps of a tiny model."""
     return TrainConfig(
         model=GPT2Config(context_length=32, num_layers=1, num_heads=2, embed_dim=16),
-        data=DataConfig(train=tiny_features.train, validation=(tiny_features.held_out,)),
+        data=DataConfig(train=(tiny_features.train,), validation=(tiny_features.held_out,)),
         optimizer=OptimizerConfig(learning_rate=1e-2, warmup_steps=2),
         evaluation=EvaluationConfig(every=6, sample_tokens=0),
         checkpoint=CheckpointConfig(every=4, keep=2),

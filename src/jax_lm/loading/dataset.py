@@ -1,9 +1,19 @@
 """The order of training rows: a pure function of (seed, position)."""
 
+from typing import Protocol
+
 import numpy as np
 from jaxtyping import Int
 
 from jax_lm.loading.permutation import Permutation
+
+
+class Order(Protocol):
+    """Which row is read at each position of an endless run over the data."""
+
+    def rows(self, start: int, stop: int) -> Int[np.ndarray, "positions"]:
+        """Row indices at positions ``start`` to ``stop - 1`` (int64)."""
+        ...
 
 
 class RowOrder:

@@ -3,12 +3,13 @@
 import queue
 import threading
 from collections.abc import Iterator
+from copy import deepcopy
 from types import TracebackType
 from typing import Self
 
 from jax_lm.errors import JaxLMError
-from jax_lm.loading.dataset import RowOrder
-from jax_lm.loading.rows import RowStore
+from jax_lm.loading.dataset import Order, RowOrder
+from jax_lm.loading.rows import RowSource
 from jax_lm.objectives.base import Objective
 from jax_lm.types import Batch
 
@@ -22,7 +23,7 @@ class Loader:
 
     def __init__(
         self,
-        rows: RowStore,
+        rows: RowSource,
         objective: Objective,
         *,
         batch_size: int,
@@ -30,6 +31,7 @@ class Loader:
         position: int = 0,
         host: tuple[int, int] = (0, 1),
         prefetch: int = 2,
+        order: Order | None = None,
     ) -> None:
         """Start preparing batches.
 
@@ -41,6 +43,7 @@ class Loader:
             position: rows consumed so far, over all hosts.
             host: (this host's index, number of hosts).
             prefetch: batches prepared ahead.
+            order: which row is read at each position; None: every row once an epoch, shuffled.
 
         Raises:
             JaxLMError: the batch does not divide by the number of hosts.
@@ -53,7 +56,7 @@ class Loader:
         self._batch_size = batch_size
         self._slice = (index * local, (index + 1) * local)
         self._rows, self._objective = rows, objective
-        self._order = RowOrder(len(rows), seed)
+        self._order = RowOrder(len(rows), seed) if order is None else order
         self._queue: queue.Queue[Batch | Exception] = queue.Queue(maxsize=prefetch)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._prepare, args=(position,), daemon=True)
@@ -96,7 +99,7 @@ class Loader:
         self.close()
 
     def _prepare(self, position: int) -> None:
-        order = RowOrder(self._order.num_rows, self._order.seed)  # its cache is this thread's own
+        order = deepcopy(self._order)  # its cache is this thread's own
         start, stop = self._slice
         while not self._closed.is_set():
             try:

@@ -12,8 +12,9 @@ from jax_lm.optimizers import OptimizerConfig
 class DataConfig:
     """Where training and held-out rows come from."""
 
-    train: str = ""
-    """Feature PREFIX, or a SPEC that is preprocessed into a cache first."""
+    train: tuple[str, ...] = ()
+    """Feature PREFIX, or a SPEC that is preprocessed into a cache first; several are mixed, as in
+    A=0.7 B=0.3 (without weights: each row as likely as any other)."""
     validation: tuple[str, ...] = ()
     """Held-out PREFIX or SPEC, or several as NAME=PREFIX."""
     tokenizer: str | None = None

@@ -1,12 +1,15 @@
 """Opens what a run reads: training rows, held-out rows, and the tokenizer that cut both."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from jax_lm.errors import JaxLMError, UsageError
-from jax_lm.loading.rows import RowStore, open_rows
+from jax_lm.loading.dataset import Order
+from jax_lm.loading.mixture import JoinedRows, MixedOrder
+from jax_lm.loading.rows import RowSource, RowStore, open_rows
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import tokenizer_directory
 from jax_lm.tokenizers.base import Tokenizer
@@ -14,18 +17,36 @@ from jax_lm.tokenizers.pretrained import load_tokenizer
 from jax_lm.training.config import DataConfig, TrainConfig
 
 Say = Callable[[str], None]
+WEIGHTED = re.compile(r"(?P<set>.+)=(?P<weight>-?\d*\.?\d+)")
+NOT_TRAINED_ON = {"segment_ids": "--segment-ids", "target_ids": "--mode pairs"}
+"""Columns that change what a row means, and the options that make them."""
 
 
 class TrainingData(NamedTuple):
     """Everything a run reads."""
 
-    train: RowStore
+    stores: tuple[RowStore, ...]
+    """The training sets, in the order they were named."""
+    train: RowSource
+    """Their rows."""
+    order: Order | None
+    """How several sets are mixed; None: the rows of one set, shuffled."""
     validation: dict[str, RowStore]
     """Held-out rows by the name in their metrics: ``val``, or ``val/NAME`` where there are more."""
     tokenizer: Tokenizer
 
+    @property
+    def source(self) -> str:
+        """What the training sets were made of."""
+        return " and ".join(store.manifest.source for store in self.stores)
 
-def open_data(config: DataConfig, sequence_length: int, say: Say) -> TrainingData:
+    @property
+    def num_bytes(self) -> int:
+        """UTF-8 bytes that the targets of the training sets spell."""
+        return sum(store.manifest.totals.num_bytes for store in self.stores)
+
+
+def open_data(config: DataConfig, sequence_length: int, seed: int, say: Say) -> TrainingData:
     """Open the rows, preprocessing what is named as a SPEC.
 
     Raises:
@@ -34,20 +55,65 @@ def open_data(config: DataConfig, sequence_length: int, say: Say) -> TrainingDat
     """
     if not config.train:
         raise UsageError("no training data: pass --data.train with a feature PREFIX or a SPEC")
-    given = None if config.tokenizer is None else Path(config.tokenizer)
-    prefix = features_for(
-        config.train,
-        tokenizer=given,
-        sequence_length=sequence_length,
-        max_documents=config.max_documents,
-        say=say,
-    )
-    directory = tokenizer_directory(prefix)
+    tokenizer = None if config.tokenizer is None else Path(config.tokenizer)
+    specs, weights = weighted(config.train)
+    stores = []
+    for spec in specs:
+        prefix = features_for(
+            spec,
+            tokenizer=tokenizer,
+            sequence_length=sequence_length,
+            max_documents=config.max_documents,
+            say=say,
+        )
+        tokenizer = tokenizer_directory(prefix)  # the sets after the first must share it
+        stores.append(_open(prefix, say))
+    assert tokenizer is not None
     validation = {}
     for name, spec in _named(config.validation).items():
-        held_out = features_for(spec, tokenizer=directory, sequence_length=sequence_length, say=say)
-        validation[name] = open_rows(held_out, say)
-    return TrainingData(open_rows(prefix, say), validation, load_tokenizer(directory))
+        held_out = features_for(spec, tokenizer=tokenizer, sequence_length=sequence_length, say=say)
+        validation[name] = _open(held_out, say)
+    train, order = _mixed(stores, weights, seed)
+    return TrainingData(tuple(stores), train, order, validation, load_tokenizer(tokenizer))
+
+
+def weighted(train: tuple[str, ...]) -> tuple[list[str], list[float] | None]:
+    """Sets and their weights, as in ``A=0.7 B=0.3``; None: no set has one.
+
+    Raises:
+        UsageError: some sets have a weight and others none, or one is not positive.
+    """
+    parts = [WEIGHTED.fullmatch(item) for item in train]
+    if not any(parts):
+        return list(train), None
+    found = [(match["set"], float(match["weight"])) for match in parts if match is not None]
+    if len(found) < len(train) or any(weight <= 0 for _, weight in found):
+        raise UsageError(
+            f"--data.train {' '.join(train)}: give every set a weight above 0, as in A=0.7 B=0.3"
+        )
+    return [name for name, _ in found], [weight for _, weight in found]
+
+
+def _mixed(
+    stores: list[RowStore], weights: list[float] | None, seed: int
+) -> tuple[RowSource, Order | None]:
+    if len(stores) == 1:
+        return stores[0], None
+    joined = JoinedRows(stores)
+    if weights is None:
+        return joined, None
+    return joined, MixedOrder([len(store) for store in stores], weights, seed)
+
+
+def _open(prefix: str, say: Say) -> RowStore:
+    rows = open_rows(prefix, say)
+    for column, option in NOT_TRAINED_ON.items():
+        if column in rows.manifest.columns:
+            raise JaxLMError(
+                f"{prefix} was made with {option}, which no model here can train on: preprocess "
+                "again without it"
+            )
+    return rows
 
 
 def with_vocabulary(config: TrainConfig, tokenizer: Tokenizer) -> TrainConfig:

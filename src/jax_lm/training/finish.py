@@ -45,11 +45,10 @@ def finish(
 def _facts(
     config: TrainConfig, plan: Plan, data: TrainingData, progress: Progress
 ) -> dict[str, Any]:
-    manifest = data.train.manifest
     optimizer = config.optimizer
     return {
-        "data": manifest.source,
-        "text": f"{manifest.totals.num_bytes:,} UTF-8 bytes",
+        "data": data.source,
+        "text": f"{data.num_bytes:,} UTF-8 bytes",
         "steps": f"{progress.step:,}",
         "tokens": f"{progress.tokens:,}",
         "epochs": f"{progress.position / plan.rows:.2f}",

@@ -101,6 +101,7 @@ def _open_loader(job: Job, progress: Progress) -> Loader:
         seed=job.config.seed,
         position=progress.position,
         host=(jax.process_index(), jax.process_count()),
+        order=job.data.order,
     )
 
 

@@ -58,7 +58,7 @@ def train(config: TrainConfig, say: Say = print) -> Path:
     run = RunDirectory(config.run_dir)
     with stop_on_signal() as stop:
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
-        data = open_data(config.data, config.model.context_length, say)
+        data = open_data(config.data, config.model.context_length, config.seed, say)
         config = with_vocabulary(config, data.tokenizer)
         mesh = make_mesh()
         plan = make_plan(config, rows=len(data.train), num_devices=mesh.size)

@@ -17,7 +17,6 @@ def summarise(
 ) -> Iterator[str]:
     """The resolved numbers of a run, a line each."""
     model = config.model
-    totals = data.train.manifest.totals
     parameters = count_parameters(model)
     yield (
         f"model     {model.family}: {parameters:,} parameters, {model.num_layers} layers, "
@@ -26,7 +25,7 @@ def summarise(
     )
     yield (
         f"data      {len(data.train):,} rows of {plan.sequence_length} tokens "
-        f"({totals.num_bytes / 1e6:,.1f} MB of text) from {data.train.manifest.source}"
+        f"({data.num_bytes / 1e6:,.1f} MB of text) from {data.source}"
     )
     for name, rows in data.validation.items():
         yield f"held out  {name}: {_evaluated(config, len(rows))} rows"
