@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jax_lm.preprocessing import cache, making, pipeline, shard_writing
+from jax_lm.preprocessing import cache, making, pipeline, shard_writing, verify
 from jax_lm.preprocessing.manifest import Manifest
 from jax_lm.preprocessing.options import PreprocessOptions
+from jax_lm.tokenizers.encoders.choosing import EngineChoice
 from tests.preprocessing.preprocessing_fakes import READS, ByteTokenizer, ListSource, load_bytes
 
 
@@ -25,8 +26,9 @@ def without_beam(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def with_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """``with_fakes(source)``: every SPEC is this source, every tokenizer a ByteTokenizer."""
-    for module in (cache, pipeline, shard_writing):
+    for module in (cache, pipeline, shard_writing, verify):
         monkeypatch.setattr(module, "load_tokenizer", load_bytes)
+    monkeypatch.setattr(making, "engine_for", lambda *_: EngineChoice("tokenizers", "0", "a fake"))
 
     def install(source: ListSource) -> None:
         for module in (cache, pipeline):

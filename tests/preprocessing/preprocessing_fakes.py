@@ -58,7 +58,7 @@ class ByteTokenizer:
         (directory / "bytes.txt").write_text(repr(self))
 
 
-def load_bytes(directory: Path) -> ByteTokenizer:
+def load_bytes(directory: Path, engine: str = "tokenizers") -> ByteTokenizer:
     """Stands in for ``load_tokenizer``."""
     kinds = {repr(kind): kind for kind in (ByteTokenizer(), ByteTokenizer(eos=False))}
     return kinds[(directory / "bytes.txt").read_text()]

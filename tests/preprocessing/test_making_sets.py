@@ -127,7 +127,7 @@ def test_an_unfinished_run_of_another_plan_is_discarded_and_said(make):
     READS.clear()
     make(corpus(), max_sequence_length=5)
     assert list(range(12)) == READS
-    assert "max_sequence_length was 8, is 5" in make.said[0]
+    assert "max_sequence_length was 8, is 5" in "\n".join(make.said)
 
 
 @pytest.mark.parametrize("moves", range(6))
@@ -281,7 +281,7 @@ def test_prefixes_that_name_no_file(make, prefix, message):
         make(corpus(), prefix)
 
 
-@pytest.mark.parametrize("name", ["max_sequence_length", "shard_size", "num_workers"])
+@pytest.mark.parametrize("name", ["max_sequence_length", "shard_size", "context_length"])
 def test_numbers_below_one_are_usage_errors(name):
     with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} is 0"):
         PreprocessOptions(**{name: 0})
@@ -307,7 +307,7 @@ def test_a_full_disk_is_raised_where_it_cannot_be_recorded(make, monkeypatch):
     monkeypatch.setattr("jax_lm.preprocessing.shard_writing.write_features", no_space)
     with pytest.raises(JaxLMError, match=r"^shard: No space left on device$"):
         make(corpus())
-    monkeypatch.setattr("jax_lm.preprocessing.shard_writing.write_failure", no_space)
+    monkeypatch.setattr("jax_lm.preprocessing.shard_work.write_failure", no_space)
     with pytest.raises(OSError, match="No space left"):
         make(corpus())
 

@@ -9,7 +9,18 @@ from jax_lm.preprocessing.shards import ShardResult
 
 def result(index):
     counts = dict.fromkeys(
-        ("rows", "tokens", "targets", "padding", "num_bytes", "spelled_bytes", "documents", "cut_off", "row_length"), 0
+        (
+            "rows",
+            "tokens",
+            "targets",
+            "padding",
+            "num_bytes",
+            "spelled_bytes",
+            "documents",
+            "cut_off",
+            "row_length",
+        ),
+        0,
     )
     return ShardResult(
         index=index,

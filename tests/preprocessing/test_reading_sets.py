@@ -20,6 +20,7 @@ from jax_lm.preprocessing.manifest import (
 )
 from jax_lm.preprocessing.show import show_row
 from jax_lm.preprocessing.verify import verify_features
+from tests.preprocessing.altered_sets import adopt, rewrite
 from tests.preprocessing.preprocessing_fakes import ByteTokenizer, ListSource, document
 
 TEXT = "Blåbær på brødskiva, 고양이. "
@@ -29,26 +30,6 @@ TEXT = "Blåbær på brødskiva, 고양이. "
 def prefix(make):
     make(ListSource([document(TEXT) for _ in range(8)]))
     return make.prefix
-
-
-def rewrite(path, **columns):
-    """Replace columns of a file, and make the manifest agree with its new bytes."""
-    table = pq.read_table(path)
-    for name, values in columns.items():
-        place = table.schema.get_field_index(name)
-        table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
-    pq.write_table(table, path)
-    adopt(path)
-
-
-def adopt(path):
-    from jax_lm.preprocessing.atomic import file_sha256
-
-    prefix = str(path.parent / path.name.split("-0")[0])
-    manifest = json.loads(manifest_path(prefix).read_text())
-    entry = next(entry for entry in manifest["files"] if entry["name"] == path.name)
-    entry["sha256"] = file_sha256(path)
-    manifest_path(prefix).write_text(json.dumps(manifest))
 
 
 def test_a_missing_set_says_what_to_run(tmp_path):

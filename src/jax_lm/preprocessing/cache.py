@@ -9,9 +9,10 @@ from pathlib import Path
 from jax_lm.documents.open import open_source
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.features import open_features
+from jax_lm.preprocessing.locking import BeingMade
 from jax_lm.preprocessing.manifest import feature_files, manifest_path
 from jax_lm.preprocessing.options import PreprocessOptions
-from jax_lm.preprocessing.partial import Say, make_plan
+from jax_lm.preprocessing.partial import Say, make_plan, wait_until_free
 from jax_lm.preprocessing.pipeline import preprocess
 from jax_lm.tokenizers.pretrained import load_tokenizer
 
@@ -56,11 +57,15 @@ def features_for(
         )
     options = PreprocessOptions(max_sequence_length=sequence_length, max_documents=max_documents)
     prefix = str(cache_directory() / "features" / _key(spec, tokenizer, options) / "features")
-    if _cached(prefix, say):
-        say(f"using cached features of {spec}: {prefix}")
-        return prefix
-    say(f"preprocessing {spec} into {prefix}")
-    preprocess(spec, tokenizer, prefix, replace(options, overwrite=True), say=say)
+    while not _cached(prefix, say):
+        say(f"preprocessing {spec} into {prefix}")
+        try:
+            preprocess(spec, tokenizer, prefix, replace(options, overwrite=True), say=say)
+            return prefix
+        except BeingMade:
+            say("another process is preprocessing the same: waiting for it")
+            wait_until_free(prefix)
+    say(f"using cached features of {spec}: {prefix}")
     return prefix
 
 

@@ -11,6 +11,7 @@ KINDS_IN_WORDS = {
     "shift": "the next token of each position (input_ids hold T + 1 ids)",
     "labels": "labels (-100 where not scored)",
     "weights": "labels and loss_weights",
+    "pairs": "target_ids, apart from input_ids",
 }
 
 
@@ -43,8 +44,13 @@ def describe(prefix: str, manifest: Manifest, tokenizer: Tokenizer) -> list[str]
         ("separator", _token(manifest.special_ids.separator, tokenizer)),
         ("padding", _token(manifest.special_ids.pad, tokenizer)),
         ("files", f"{len(sizes)}, {sum(sizes):,} bytes: {_names(manifest)}"),
-        ("tokenizer", str(tokenizer_directory(prefix))),
+        ("tokenizer", f"{tokenizer_directory(prefix)} (encoded by {manifest.engine})"),
     ]
+    if manifest.dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in manifest.dropped.items())
+        pairs.append(("left out", reasons))
+    if totals.cut_off:
+        pairs.append(("cut off", f"{totals.cut_off:,} tokens that no row holds"))
     if totals.rejected:
         pairs.append(("rejected", f"{totals.rejected:,} records: {rejected_path(prefix)}"))
     if totals.spelled_bytes != totals.text_bytes:
@@ -55,7 +61,20 @@ def describe(prefix: str, manifest: Manifest, tokenizer: Tokenizer) -> list[str]
                 f"{totals.text_bytes:,}: this tokenizer changes the text",
             )
         )
-    return aligned(pairs)
+    return [*aligned(pairs), *_subset_table(manifest)]
+
+
+def _subset_table(manifest: Manifest) -> list[str]:
+    """A line a subset, where there are any."""
+    if set(manifest.subsets) <= {""}:
+        return []
+    width = max(len("subset"), *(len(name) for name in manifest.subsets)) + 2
+    header = f"{'subset':<{width}}{'documents':>12}{'tokens':>15}{'bytes a token':>15}{'rows':>11}"
+    return ["", header] + [
+        f"{name or '(none)':<{width}}{part.documents:>12,}{part.tokens:>15,}"
+        f"{_ratio(part.text_bytes, part.tokens):>15}{part.rows:>11,}"
+        for name, part in manifest.subsets.items()
+    ]
 
 
 def details(manifest: Manifest) -> list[str]:

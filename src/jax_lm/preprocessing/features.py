@@ -57,27 +57,24 @@ def write_features(path: Path, features: FeatureRows) -> tuple[str, ...]:
         for name in SPLIT_COLUMNS
         if name in table.column_names
     }
-    dictionaries = ["subset"] + [
-        f"{name}.list.element" for name in table.column_names if name not in SPLIT_COLUMNS
-    ]
     pq.write_table(
         table,
         path,
         row_group_size=max(1, min(ROW_GROUP_ROWS, ROW_GROUP_IDS // width)),
         compression="zstd",
         compression_level=1,
-        use_dictionary=dictionaries,
+        use_dictionary=["subset"],
         column_encoding=encodings,
     )
     return tuple(table.column_names)
 
 
 def _table(features: FeatureRows) -> pa.Table:
-    rows = features.rows
+    rows, mask = features.rows, features.attention_mask
     subsets = pa.array(features.subsets, pa.string())
     columns = {
         "input_ids": _lists(rows.input_ids),
-        "attention_mask": _lists(_mask(rows.lengths, rows.input_ids)),
+        "attention_mask": _lists(_mask(rows.lengths, rows.input_ids) if mask is None else mask),
         "labels": _lists(rows.labels),
         "loss_weights": _lists(rows.loss_weights),
         "segment_ids": _lists(rows.segment_ids),

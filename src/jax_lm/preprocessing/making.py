@@ -2,23 +2,26 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.beam import beam_flags, run_on_beam
-from jax_lm.preprocessing.cutting.base import KINDS
+from jax_lm.preprocessing.copies import SignatureWriting, mark_copies
+from jax_lm.preprocessing.cutting.base import KINDS, Cutting
+from jax_lm.preprocessing.engine import engine_for
 from jax_lm.preprocessing.manifest import Manifest, SpecialIds
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import PartialSet, Say
 from jax_lm.preprocessing.progress import shown_progress
 from jax_lm.preprocessing.publishing import publish
 from jax_lm.preprocessing.shard_writing import ShardWriting
-from jax_lm.preprocessing.shards import Shard, ShardResult, plan_runs, plan_shards
+from jax_lm.preprocessing.shards import Run, Shard, ShardResult, plan_runs, plan_shards
 from jax_lm.preprocessing.special_ids import choose_special_ids
-from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.encoders.base import Engine
+from jax_lm.tokenizers.pretrained import PretrainedTokenizer
 
 
 @dataclass(frozen=True)
@@ -27,26 +30,37 @@ class Making:
 
     source: DocumentSource
     tokenizer_dir: Path
-    tokenizer: Tokenizer
+    tokenizer: PretrainedTokenizer
     options: PreprocessOptions
     partial: PartialSet
     say: Say
-    engine: str = "tokenizers"
 
     def run(self) -> Manifest:
         """Make the set.
 
         Raises:
+            BeingMade: another process is making the same set.
             JaxLMError: a shard failed, or there is too little text. Finished shards are kept.
         """
-        special = choose_special_ids(self.tokenizer, self.options.separator_token)
+        try:
+            return self._make()
+        finally:
+            self.partial.release()
+
+    def _make(self) -> Manifest:
+        special = choose_special_ids(
+            self.tokenizer, self.options.separator_token, self.options.pad_id
+        )
         shards = plan_shards(self.source, self.options.shard_size)
         if not shards:
             raise JaxLMError(f"{self.source.name} holds no documents")
         self.partial.begin(self.say)
+        engine = engine_for(self.source, shards, self.tokenizer, self.options.engine)
+        self.say(engine.sentence())
         started, kept = time.perf_counter(), _text_bytes(self._found(shards).values())
         try:
-            results = self._write_shards(shards, special)
+            self._mark_copies(shards)
+            results = self._write_shards(shards, special, engine.name)
         except JaxLMError:
             self._keep_or_discard(shards)
             raise
@@ -61,10 +75,19 @@ class Making:
             source_name=self.source.name,
             tokenizer=self.tokenizer,
             special=special,
-            engine=self.engine,
+            engine=f"{engine.name} {engine.version}",
         )
 
-    def _write_shards(self, shards: list[Shard], special: SpecialIds) -> list[ShardResult]:
+    def _mark_copies(self, shards: list[Shard]) -> None:
+        if self.options.deduplicate == "none":
+            return
+        folder, near = self.partial.folder.absolute(), self.options.deduplicate == "near"
+        self._run(shards, SignatureWriting(source=self.source, folder=folder, near=near).write)
+        mark_copies(folder, shards, near=near, say=self.say)
+
+    def _write_shards(
+        self, shards: list[Shard], special: SpecialIds, engine: Engine
+    ) -> list[ShardResult]:
         """Write what is missing until every shard has targets of the kind that one needs."""
         kind, started = self.options.least_kind, False
         while True:
@@ -81,7 +104,9 @@ class Making:
             if found:
                 verb = "rewriting with " + kind if started else "continuing an earlier run"
                 self.say(f"{verb}: {len(missing)} of {len(shards)} shards to do")
-            self._run(missing, special, kind)
+            writing = self._writing(engine, self.options.cutting(special, kind))
+            with shown_progress(self.partial.folder, len(missing), self.say):
+                self._run(missing, writing.write)
             started = True
 
     def _found(self, shards: list[Shard]) -> dict[int, ShardResult]:
@@ -89,20 +114,25 @@ class Making:
         strict = self.options.on_bad_record == "stop"
         return {r.index: r for r in results if r and not (strict and r.rejected)}
 
-    def _run(self, missing: list[Shard], special: SpecialIds, kind: str) -> None:
-        writing = ShardWriting(
+    def _writing(self, engine: Engine, cutting: Cutting) -> ShardWriting:
+        return ShardWriting(
             source=self.source,
-            tokenizer_directory=self.tokenizer_dir.absolute(),
+            tokenizer_directory=_from_anywhere(self.tokenizer_dir),
             tokenizer_fingerprint=self.tokenizer.fingerprint(),
             folder=self.partial.folder.absolute(),
-            cutting=self.options.cutting(special, kind),
+            engine=engine,
+            cutting=cutting,
             parse_special=self.options.parse_special_tokens,
+            deduplicate=self.options.deduplicate != "none",
         )
+
+    def _run(self, shards: list[Shard], write: Callable[[Run], int]) -> None:
         options = self.options
         self.partial.take_failure()  # of a run that was killed
-        flags = beam_flags(options.runner, options.num_workers, options.beam_options)
-        with shown_progress(self.partial.folder, len(missing), self.say):
-            run_on_beam(plan_runs(missing), writing.write, flags)
+        flags = beam_flags(
+            options.runner, options.num_workers, options.workers, options.beam_options
+        )
+        run_on_beam(plan_runs(shards), write, flags)
         if failure := self.partial.take_failure():
             raise failure
 
@@ -134,6 +164,11 @@ class Making:
             return
         self.partial.discard()
         raise JaxLMError(problem)
+
+
+def _from_anywhere(tokenizer: Path) -> Path:
+    """A path that a worker in another directory can follow; a name on the hub as it is."""
+    return tokenizer.absolute() if tokenizer.exists() else tokenizer
 
 
 def _text_bytes(results: Iterable[ShardResult]) -> int:

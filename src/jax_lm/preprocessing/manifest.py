@@ -4,6 +4,7 @@ The manifest is written last: its presence is what makes a set complete.
 """
 
 import dataclasses
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from typing import Any
 from jax_lm.errors import JaxLMError
 
 FORMAT_VERSION = 2
+OWN_SHA256 = "manifest_sha256"
+"""Key of the sha256 of the manifest's text, taken with an empty string in its place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +165,24 @@ def feature_files(prefix: str) -> list[Path]:
 
 
 def encode_manifest(manifest: Manifest) -> str:
-    """A manifest as JSON text."""
-    return json.dumps(dataclasses.asdict(manifest), indent=1, ensure_ascii=False) + "\n"
+    """A manifest as JSON text, which ends with its own checksum."""
+    content = {**dataclasses.asdict(manifest), OWN_SHA256: ""}
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return text.replace(_own_line(""), _own_line(_sha256(text)))
+
+
+def is_intact(text: str) -> bool:
+    """Whether the text of a manifest is the very text that was written."""
+    found = re.search(rf'"{OWN_SHA256}": "([0-9a-f]+)"', text)
+    return found is not None and found[1] == _sha256(text.replace(found[0], _own_line("")))
+
+
+def _own_line(digest: str) -> str:
+    return f'"{OWN_SHA256}": "{digest}"'
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_manifest(prefix: str) -> Manifest:
@@ -192,6 +211,7 @@ def read_manifest(prefix: str) -> Manifest:
 
 def _decode(path: Path, content: dict[str, Any]) -> Manifest:
     try:
+        content.pop(OWN_SHA256, None)
         special = SpecialIds(**content.pop("special_ids"))
         return Manifest(
             **{

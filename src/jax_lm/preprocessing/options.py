@@ -14,6 +14,7 @@ from jax_lm.preprocessing.manifest import SpecialIds
 HOW_TO_RUN = (
     "engine",
     "num_workers",
+    "workers",
     "runner",
     "beam_options",
     "overwrite",
@@ -23,11 +24,27 @@ HOW_TO_RUN = (
 MODE_FLAGS = {
     "stride": "windows",
     "min_sequence_length": "windows",
+    "num_special_tokens": "windows",
+    "seed_compatible": "windows",
     "context_length": "rolling",
     "max_input_length": "pairs",
     "max_output_length": "pairs",
+    "segment_ids": "packed",  # elsewhere a row is of one document
 }
 """Flags that mean something in one mode alone."""
+ONE_PIECE = ("packed", "windows", "documents")
+"""Modes whose rows say no more than their ids: what draws its own targets can read them."""
+AT_LEAST = {
+    "max_sequence_length": 1,
+    "shard_size": 1,
+    "num_workers": 0,
+    "context_length": 1,
+    "stride": 1,
+    "min_sequence_length": 1,
+    "num_special_tokens": 0,
+    "max_input_length": 1,
+    "max_output_length": 1,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +64,12 @@ class PreprocessOptions(ReadingOptions):
     stride: int | None = None
     """Mode windows: tokens from a window's start to the next; default: they do not overlap."""
     min_sequence_length: int | None = None
-    """Mode windows: leave out windows with fewer tokens, special ones included."""
+    """Mode windows: leave out windows that offer fewer targets."""
+    num_special_tokens: int | None = None
+    """Mode windows: places of a row kept for BOS and EOS; default: as many as there are."""
+    seed_compatible: bool = False
+    """Mode windows: give the rows of the program that the mode comes from, which took every id 0
+    for padding, also where it is a token of the text."""
     context_length: int = 1
     """Mode rolling: c; each window after a document's first scores T - c + 1 new tokens."""
     max_input_length: int | None = None
@@ -68,8 +90,10 @@ class PreprocessOptions(ReadingOptions):
     """Bytes of source text in a shard, the unit of work and of retry; a shard gives a file."""
     engine: Literal["auto", "gigatoken", "fastokens", "tokenizers"] = "auto"
     """What encodes: the fastest whose ids equal the tokenizers library's on this corpus."""
-    num_workers: int = 1
-    """Processes on this machine; the files are the same for any number."""
+    num_workers: int = 0
+    """How many shards are made at once on this machine; 0: one a core. The files are the same."""
+    workers: Literal["threads", "processes"] = "threads"
+    """Processes take seconds to start and pay where cleaning or a slow engine keeps Python busy."""
     runner: str = "DirectRunner"
     """Apache Beam runner; its workers must share the output folder."""
     beam_options: str = ""
@@ -78,20 +102,30 @@ class PreprocessOptions(ReadingOptions):
     """Replace a set that is already there."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers below 1."""
+        """Refuse numbers that are too small, and flags that do nothing here."""
         super().__post_init__()
-        for name in ("max_sequence_length", "shard_size", "num_workers", "context_length"):
+        for name, least in AT_LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"--{name.replace('_', '-')} is {value}, expected 1 or more")
+            if value is not None and value < least:
+                raise UsageError(f"{_flag(name)} is {value}, expected {least} or more")
+        if self.context_length > self.max_sequence_length:
+            raise UsageError(
+                f"--context-length {self.context_length} is more than --max-sequence-length "
+                f"{self.max_sequence_length}"
+            )
         self._refuse_flags_of_other_modes()
 
     def _refuse_flags_of_other_modes(self) -> None:
         defaults = {field.name: field.default for field in dataclasses.fields(PreprocessOptions)}
         for name, mode in MODE_FLAGS.items():
             if self.mode != mode and getattr(self, name) != defaults[name]:
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} is for --mode {mode}; this is --mode {self.mode}")
+                raise UsageError(f"{_flag(name)} is for --mode {mode}; this is --mode {self.mode}")
+        for name in ("sentences", "objective"):
+            if self.mode not in ONE_PIECE and getattr(self, name) != defaults[name]:
+                modes = ", ".join(ONE_PIECE)
+                raise UsageError(f"{_flag(name)} is for --mode {modes}; this is --mode {self.mode}")
+        if self.mode == "pairs" and self.labels:
+            raise UsageError("--labels has no meaning in --mode pairs, whose outputs are apart")
 
     @property
     def row_length(self) -> int:
@@ -106,6 +140,11 @@ class PreprocessOptions(ReadingOptions):
         if self.mode != "pairs":
             return None
         return self.max_output_length or self.max_sequence_length
+
+    @property
+    def pad_id(self) -> int | None:
+        """What to pad with, whatever the tokenizer has; None: as it has it."""
+        return 0 if self.seed_compatible else None
 
     @property
     def least_kind(self) -> str:
@@ -126,6 +165,8 @@ class PreprocessOptions(ReadingOptions):
             sentences=self.sentences,
             stride=self.stride,
             min_sequence_length=self.min_sequence_length,
+            num_special_tokens=self.num_special_tokens,
+            seed_compatible=self.seed_compatible,
             context_length=self.context_length,
             max_input_length=self.max_input_length,
             max_output_length=self.max_output_length,
@@ -137,3 +178,7 @@ class PreprocessOptions(ReadingOptions):
         values = {name: getattr(self, name) for name in names if name not in HOW_TO_RUN}
         # As JSON has them.
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -7,12 +7,14 @@ Each shard leaves a Parquet file and a small JSON result there. The folder is bo
 import dataclasses
 import json
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.atomic import sync, write_text
+from jax_lm.preprocessing.locking import FolderLock, is_locked
 from jax_lm.preprocessing.manifest import (
     FORMAT_VERSION,
     Manifest,
@@ -28,6 +30,7 @@ from jax_lm.preprocessing.shards import ShardResult
 
 Plan = Mapping[str, Any]
 Say = Callable[[str], None]
+WAIT_SECONDS = 0.5
 PLAN_NAMES = {
     "format_version": "another version of the format",
     "source_fingerprint": "another source",
@@ -73,24 +76,30 @@ class PartialSet:
         self.plan = plan
         self.folder = beside(prefix, "partial")
         self._moves = self.folder / "moves.json"
+        self._lock = FolderLock(self.folder)
 
     def begin(self, say: Say) -> None:
-        """Make the folder, or keep it if it was made by the same plan.
+        """Lock the folder; keep what is in it if it was made by the same plan.
 
         Raises:
+            BeingMade: another process is making the same set.
             JaxLMError: Parquet files that belong to no set are in the way.
         """
+        self._lock.take()
         if self._moves.exists() and not manifest_path(self.prefix).exists():
             self._undo_moves()
         plan_file = self.folder / "plan.json"
-        if self.folder.exists():
-            differ = differences(_read_json(plan_file), self.plan)
-            if differ:
-                say(f"discarding an unfinished run in {self.folder}: {'; '.join(differ)}")
-                shutil.rmtree(self.folder)
-        self._refuse_strays()
-        if not self.folder.exists():
-            self.folder.mkdir(parents=True)
+        differ = differences(_read_json(plan_file), self.plan) if any(self.folder.iterdir()) else []
+        if differ:
+            say(f"discarding an unfinished run in {self.folder}: {'; '.join(differ)}")
+            for path in self.folder.iterdir():
+                _remove(path)
+        try:
+            self._refuse_strays()
+        except JaxLMError:
+            self.discard()
+            raise
+        if not plan_file.exists():
             write_text(plan_file, json.dumps(self.plan, indent=1))
 
     def parquet(self, index: int) -> Path:
@@ -141,6 +150,11 @@ class PartialSet:
     def discard(self) -> None:
         """Remove the folder and everything in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.release()
+
+    def release(self) -> None:
+        """Let another process at the folder."""
+        self._lock.release()
 
     def _undo_moves(self) -> None:
         """After a kill while files were moved: bring them back, drop what is left of an old set."""
@@ -171,6 +185,13 @@ class PartialSet:
                 f"{min(strays)} belongs to no feature set (no manifest names it): "
                 "move it away or choose another --output"
             )
+
+
+def wait_until_free(prefix: str) -> None:
+    """Return when no process is making the set under a prefix any more."""
+    folder = beside(prefix, "partial")
+    while folder.exists() and is_locked(folder):
+        time.sleep(WAIT_SECONDS)
 
 
 def parquet_path(folder: Path, index: int) -> Path:

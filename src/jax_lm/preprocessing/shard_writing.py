@@ -11,14 +11,17 @@ import numpy as np
 from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.atomic import file_sha256, replacing
+from jax_lm.preprocessing.copies import without_copies
 from jax_lm.preprocessing.cutting.base import Cutting, FeatureRows
 from jax_lm.preprocessing.cutting.modes import MODES
 from jax_lm.preprocessing.features import write_features
-from jax_lm.preprocessing.partial import has_failure, parquet_path, write_failure, write_result
+from jax_lm.preprocessing.partial import parquet_path, write_result
 from jax_lm.preprocessing.sentences import sentence_ends
+from jax_lm.preprocessing.shard_work import write_each
 from jax_lm.preprocessing.shards import Run, Shard, ShardResult
 from jax_lm.preprocessing.tokenized import TokenizedDocuments, tokenize
 from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.encoders.base import Engine
 from jax_lm.tokenizers.pretrained import load_tokenizer
 from jax_lm.types import Document
 
@@ -30,39 +33,33 @@ class ShardWriting:
     source: DocumentSource
     tokenizer_directory: Path
     tokenizer_fingerprint: str
+    engine: Engine
     folder: Path
     """Where the files are written."""
     cutting: Cutting
     parse_special: bool = False
+    deduplicate: bool = False
+    """Leave out the documents that ``mark_copies`` marked."""
 
     def write(self, run: Run) -> int:
-        """Write each shard's file and result, unless a shard failed, and return how many.
-
-        Documents that cannot be read or a file that cannot be written are recorded in the folder
-        and not raised: runners would try again in vain and wrap the error in their own.
+        """Write each shard's file and result, unless a shard failed; returns how many.
 
         Raises:
-            OSError: not even the failure can be recorded.
+            OSError: not even a failure can be recorded.
         """
-        for count, shard in enumerate(run):
-            if has_failure(self.folder):
-                return count
-            try:
-                self._write(shard)
-            except (JaxLMError, OSError) as error:
-                try:
-                    write_failure(self.folder, shard.index, sentence(error))
-                except OSError:  # a full disk, say
-                    raise error from None
-                return count
-        return len(run)
+        return write_each(run, self.folder, self.source, self._write)
 
-    def _write(self, shard: Shard) -> None:
-        tokenizer = _tokenizer(self.tokenizer_directory, self.tokenizer_fingerprint)
-        self.source.rejects.clear()
-        self.source.dropped.clear()
+    def _write(self, shard: Shard, source: DocumentSource) -> None:
+        tokenizer = _tokenizer(self.tokenizer_directory, self.tokenizer_fingerprint, self.engine)
+        source.rejects.clear()
+        source.dropped.clear()
+        texts: Iterator[Document] = (
+            document for _, document in source.read(shard.range.start, shard.range.stop)
+        )
+        if self.deduplicate:
+            texts = without_copies(texts, self.folder, shard, source.dropped)
         documents = tokenize(
-            self._documents(shard),
+            texts,
             tokenizer,
             parse_special=self.parse_special,
             sentence_ends=sentence_ends if self.cutting.sentences else None,
@@ -79,8 +76,8 @@ class ShardWriting:
             kind=self.cutting.kind if features is None else features.kind,
             columns=columns,
             sha256=sha256,
-            rejected=tuple(record._asdict() for record in self.source.rejects),
-            dropped=_sum(self.source.dropped, {} if features is None else features.dropped),
+            rejected=tuple(record._asdict() for record in source.rejects),
+            dropped=_sum(source.dropped, {} if features is None else features.dropped),
             subsets=_subset_totals(documents, features),
             text_bytes=documents.text_bytes,
             spelled_bytes=int(documents.num_bytes.sum()),
@@ -88,17 +85,6 @@ class ShardWriting:
             **_row_counts(features),
         )
         write_result(self.folder, result)
-
-    def _documents(self, shard: Shard) -> Iterator[Document]:
-        for _, document in self.source.read(shard.range.start, shard.range.stop):
-            yield document
-
-
-def sentence(error: JaxLMError | OSError) -> str:
-    """What to tell of an error, in one sentence."""
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 def _row_counts(features: FeatureRows | None) -> dict[str, int]:
@@ -146,9 +132,9 @@ def _sum(*counts: Mapping[str, int]) -> dict[str, int]:
 
 
 @lru_cache(maxsize=2)
-def _tokenizer(directory: Path, fingerprint: str) -> Tokenizer:
+def _tokenizer(directory: Path, fingerprint: str, engine: Engine) -> Tokenizer:
     """Load the tokenizer once a process, and make sure that it is the planned one."""
-    tokenizer = load_tokenizer(directory)
+    tokenizer = load_tokenizer(directory, engine)
     if tokenizer.fingerprint() != fingerprint:
         raise JaxLMError(f"{directory}: the tokenizer changed while the run was going on")
     return tokenizer

@@ -13,6 +13,10 @@ from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.pretrained import load_tokenizer
 
 DIM, STRONG, PLAIN = "\x1b[2m", "\x1b[1;36m", "\x1b[0m"
+BORDER = "┃"
+"""Between the segments of a row."""
+OUTPUT = "\n→ "
+"""Between input and output, where they are apart."""
 
 
 def show_set_row(prefix: str, index: int, *, color: bool) -> list[str]:
@@ -32,36 +36,46 @@ def show_row(
     """The text of a row, then its counts.
 
     Tokens that are not scored are dim, or stand in ⟦ ⟧ without color; special tokens and
-    separators, which show where documents begin, stand in ‹ ›.
+    separators, which show where documents begin, stand in ‹ ›. A ┃ stands where another segment
+    begins, an arrow before the output of a pair.
     """
     ids, weights = row_tokens(row)
-    scored = weights > 0
-    text = "".join(
-        _shade(_spell([int(ids[place]) for place in places], manifest, tokenizer, color), on, color)
-        for on, places in (
-            (on, list(group)) for on, group in groupby(range(len(ids)), scored.__getitem__)
-        )
-    )
-    subset = f", subset {row['subset']}" if row["subset"] else ""
-    padding = int(len(row["attention_mask"]) - row["attention_mask"].sum())
-    lines = [
-        text,
-        "",
-        f"{len(ids)} tokens, {int(scored.sum())} scored, {padding} padding, "
-        f"{row['num_bytes']} bytes spelled by the scored{subset}",
-    ]
+    segments = _segments(row, len(ids))
+    spans = zip(weights > 0, segments, strict=True)
+    text, before, start = "", 0, 0
+    for (scored, segment), group in groupby(spans):
+        stop = start + len(list(group))
+        text += _mark(before, segment, row)
+        text += _shade(_spell(ids[start:stop], manifest, tokenizer, color), scored, color)
+        before, start = segment, stop
+    lines = [text, "", _counts(row, ids, weights)]
     if not set(weights) <= {0.0, 1.0}:
         values, counts = np.unique(weights, return_counts=True)
         pairs = zip(values, counts, strict=True)
         lines.append("weights: " + ", ".join(f"{value:g} on {count}" for value, count in pairs))
-    if manifest.special_ids.separator is None:
+    if manifest.mode == "packed" and manifest.special_ids.separator is None:
         lines.append("no separator token: where documents begin is not recorded")
     return lines
 
 
+def _counts(row: Mapping[str, Any], ids: np.ndarray, weights: np.ndarray) -> str:
+    masks = [row[name] for name in ("attention_mask", "target_mask") if name in row]
+    padding = sum(len(mask) - _length(mask) for mask in masks)
+    sentences = f", {len(row['sentence_ends'])} sentences" if "sentence_ends" in row else ""
+    subset = f", subset {row['subset']}" if row["subset"] else ""
+    return (
+        f"{len(ids)} tokens, {int((weights > 0).sum())} scored, {padding} padding, "
+        f"{row['num_bytes']} bytes spelled by the scored{sentences}{subset}"
+    )
+
+
 def row_tokens(row: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Ids of a row, a label past its end included, and the weight of each as a target."""
-    ids = row["input_ids"][row["attention_mask"] == 1]
+    ids = row["input_ids"][: _length(row["attention_mask"])]
+    if "target_ids" in row:
+        targets = row["target_ids"][: _length(row["target_mask"])]
+        weights = np.repeat([0.0, 1.0], [len(ids), len(targets)])
+        return np.concatenate([ids, targets]), weights
     if "labels" not in row:
         return ids, np.concatenate([[0.0], np.ones(len(ids) - 1)])
     labels = row["labels"][: len(ids)]
@@ -72,10 +86,31 @@ def row_tokens(row: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return np.append(ids, labels[-1]), weights
 
 
-def _spell(ids: list[int], manifest: Manifest, tokenizer: Tokenizer, color: bool) -> str:
+def _length(mask: np.ndarray) -> int:
+    """Places up to the last that the mask lets see."""
+    return int(np.flatnonzero(mask).max(initial=-1)) + 1
+
+
+def _segments(row: Mapping[str, Any], length: int) -> np.ndarray:
+    """Number of the part that each token belongs to: its document, or input and output."""
+    if "target_ids" in row:
+        inputs = _length(row["attention_mask"])
+        return np.repeat([1, 2], [inputs, length - inputs])
+    segments = row.get("segment_ids", np.ones(length, int))[:length]
+    # A label past the end of the row is taken to be of the last one's document.
+    return np.append(segments, segments[-1:]) if len(segments) < length else segments
+
+
+def _mark(before: int, segment: int, row: Mapping[str, Any]) -> str:
+    if before in (0, segment):
+        return ""
+    return OUTPUT if "target_ids" in row else BORDER
+
+
+def _spell(ids: np.ndarray, manifest: Manifest, tokenizer: Tokenizer, color: bool) -> str:
     special = {*manifest.special_ids.all, manifest.special_ids.separator}
     text = ""
-    for apart, group in groupby(ids, special.__contains__):
+    for apart, group in groupby(ids.tolist(), special.__contains__):
         if not apart:
             text += tokenizer.decode(list(group))
             continue

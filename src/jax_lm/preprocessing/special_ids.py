@@ -8,8 +8,15 @@ from jax_lm.preprocessing.manifest import SpecialIds
 from jax_lm.tokenizers.base import Tokenizer
 
 
-def choose_special_ids(tokenizer: Tokenizer, separator_token: str | None) -> SpecialIds:
+def choose_special_ids(
+    tokenizer: Tokenizer, separator_token: str | None, pad: int | None = None
+) -> SpecialIds:
     """Separator: the token asked for, else EOS, else the only special id; pad: pad, EOS or 0.
+
+    Args:
+        tokenizer: whose ids.
+        separator_token: what to put between documents, as the tokenizer writes it.
+        pad: the id to pad with, whatever the tokenizer has.
 
     Raises:
         JaxLMError: ``separator_token`` is not one token of the vocabulary.
@@ -20,11 +27,11 @@ def choose_special_ids(tokenizer: Tokenizer, separator_token: str | None) -> Spe
         separator = _id_of(tokenizer, separator_token)
     elif separator is None and len(special) == 1:
         separator = special[0]
-    pads = (tokenizer.pad_id, tokenizer.eos_id, 0)
+    pads = (pad, tokenizer.pad_id, tokenizer.eos_id, 0)
     return SpecialIds(
         bos=tokenizer.bos_id,
         eos=tokenizer.eos_id,
-        pad=next(pad for pad in pads if pad is not None),
+        pad=next(token_id for token_id in pads if token_id is not None),
         separator=separator,
         all=tuple(special),
     )

@@ -35,9 +35,11 @@ class Cutting:
     stride: int | None = None
     """Mode windows: tokens from one window's start to the next; None: windows do not overlap."""
     min_sequence_length: int | None = None
-    """Mode windows: leave out windows with fewer tokens than this, special ones included."""
-    num_special_tokens: int = 2
-    """Mode windows: places of a row kept for BOS and EOS."""
+    """Mode windows: leave out windows that offer fewer targets than this."""
+    num_special_tokens: int | None = None
+    """Mode windows: places of a row kept for BOS and EOS; None: as many as the tokenizer has."""
+    seed_compatible: bool = False
+    """Mode windows: take every id 0 for padding, as the program that it comes from did."""
     context_length: int = 1
     """Mode rolling: c, so that every window but the first scores T - c + 1 new tokens."""
     max_input_length: int | None = None
@@ -63,6 +65,8 @@ class FeatureRows(NamedTuple):
     """Tokens of the documents that no row holds."""
     dropped: Mapping[str, int] = MappingProxyType({})
     """Documents or windows that gave no row, by reason."""
+    attention_mask: Int[np.ndarray, "batch width"] | None = None
+    """Where it is not ones up to each row's length (int8)."""
 
     @property
     def kind(self) -> str:
@@ -71,6 +75,22 @@ class FeatureRows(NamedTuple):
         columns = (rows.labels, rows.loss_weights, rows.target_ids)
         present = (k for k, c in zip(KINDS[1:], columns, strict=True) if c is not None)
         return max(present, default="shift", key=KINDS.index)
+
+
+def start_id(special: SpecialIds) -> int | None:
+    """What stands before a document: BOS, else EOS, else the separator, else nothing."""
+    ids = (special.bos, special.eos, special.separator)
+    return next((token_id for token_id in ids if token_id is not None), None)
+
+
+def end_id(special: SpecialIds) -> int | None:
+    """What stands after a document: EOS, else the separator, else nothing."""
+    return special.separator if special.eos is None else special.eos
+
+
+def kind_of(documents: TokenizedDocuments, cutting: Cutting, least: str = "shift") -> str:
+    """The kind of targets to write: what is asked for, what the weights need, or ``least``."""
+    return max(cutting.kind, needed_kind(documents), least, key=KINDS.index)
 
 
 def needed_kind(documents: TokenizedDocuments) -> str:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from jax_lm.preprocessing.cutting.base import KINDS, Cutting, FeatureRows, needed_kind
+from jax_lm.preprocessing.cutting.base import Cutting, FeatureRows, kind_of
 from jax_lm.preprocessing.cutting.rows import join_rows, shifted_rows
 from jax_lm.preprocessing.tokenized import TokenizedDocuments
+from jax_lm.types import Rows
 
 
 class Stream(NamedTuple):
@@ -19,8 +20,9 @@ class Stream(NamedTuple):
     """0 for separators."""
     weights: Float[np.ndarray, "tokens"] | None
     """None: all are 1."""
-    documents: Int[np.ndarray, "tokens"]
-    """Number of each token's document, from 1; a separator counts with what it begins."""
+    documents: Int[np.ndarray, "tokens"] | None
+    """Number of each token's document, from 1; a separator counts with what it begins. Only
+    where segment ids are asked for."""
     sentence_ends: Int[np.ndarray, "sentences"] | None
 
 
@@ -31,7 +33,7 @@ def pack(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows | None:
     once. For other kinds than "shift" the ids are split into inputs and labels of T. None: there
     is no token to put in a row.
     """
-    kind = max(cutting.kind, needed_kind(documents), key=KINDS.index)
+    kind = kind_of(documents, cutting)
     parts = []
     for subset in range(len(documents.subsets)):
         stream = _stream(documents, np.flatnonzero(documents.subset_ids == subset), cutting)
@@ -51,9 +53,9 @@ def _stream(
         ids, num_bytes = ids[places], num_bytes[places]
         weights = None if weights is None else weights[places]
         ends = None if ends is None else _moved_ends(ends, documents.offsets, chosen, lengths)
-    numbers = np.arange(1, len(chosen) + 1)
     if cutting.special.separator is None:
-        return Stream(ids, num_bytes, weights, np.repeat(numbers, lengths), ends)
+        numbers = _numbers(lengths) if cutting.segment_ids else None
+        return Stream(ids, num_bytes, weights, numbers, ends)
     cuts = np.concatenate([[0], np.cumsum(lengths)])
     if weights is not None:
         after = _any_positive(weights, cuts)
@@ -62,7 +64,7 @@ def _stream(
         np.insert(ids, cuts, np.int32(cutting.special.separator)),
         np.insert(num_bytes, cuts, np.int32(0)),
         weights,
-        np.append(np.repeat(numbers, lengths + 1), len(chosen) + 1),
+        np.append(_numbers(lengths + 1), len(chosen) + 1) if cutting.segment_ids else None,
         None if ends is None else ends + np.searchsorted(cuts, ends, side="left"),
     )
 
@@ -71,8 +73,10 @@ def _rows(stream: Stream, subset: int, kind: str, cutting: Cutting) -> FeatureRo
     length = cutting.sequence_length
     count = max(1, math.ceil((len(stream.ids) - 1) / length))
     lengths = np.clip(len(stream.ids) - np.arange(count) * length, 1, length + 1).astype(np.int32)
-    weights, numbers = stream.weights, _windows(stream.documents, count, length, 0)
-    if cutting.segment_ids and cutting.special.separator is None:
+    weights = stream.weights
+    if weights is None and kind == "shift":
+        return _plain_rows(stream, subset, lengths, cutting)
+    if stream.documents is not None and cutting.special.separator is None:
         crossing = np.diff(stream.documents, prepend=1) > 0
         weights = np.where(crossing, 0, 1 if weights is None else weights).astype(np.float32)
     part = shifted_rows(
@@ -83,14 +87,35 @@ def _rows(stream: Stream, subset: int, kind: str, cutting: Cutting) -> FeatureRo
         kind=kind,
         subset=subset,
     )
-    rows = part.rows
-    if cutting.segment_ids:
-        inside = numbers > 0
-        within = np.where(inside, numbers - numbers[:, :1] + 1, 0).astype(np.int16)
+    rows = part.rows._replace(sentence_ends=_ends_of_rows(stream, count, length))
+    if stream.documents is not None:
+        numbers = _windows(stream.documents, count, length, 0)
+        within = np.where(numbers > 0, numbers - numbers[:, :1] + 1, 0).astype(np.int16)
         rows = rows._replace(segment_ids=within[:, : rows.input_ids.shape[1]])
-    if stream.sentence_ends is not None:
-        rows = rows._replace(sentence_ends=_ends_of_rows(stream.sentence_ends, count, length))
     return part._replace(rows=rows, tokens=len(stream.ids))
+
+
+def _plain_rows(
+    stream: Stream, subset: int, lengths: Int[np.ndarray, "batch"], cutting: Cutting
+) -> FeatureRows:
+    """The rows where every token is scored: the common case, without masks of every place."""
+    count, length = len(lengths), cutting.sequence_length
+    num_bytes = np.zeros(count, np.int32)
+    if len(stream.ids) > 1:
+        num_bytes[:] = np.add.reduceat(stream.num_bytes, np.arange(count) * length + 1)
+    ids = _windows(stream.ids, count, length, cutting.special.pad)
+    return FeatureRows(
+        Rows(ids, lengths, sentence_ends=_ends_of_rows(stream, count, length)),
+        num_bytes,
+        np.full(count, subset, np.int32),
+        (),
+        targets=len(stream.ids) - 1,
+        tokens=len(stream.ids),
+    )
+
+
+def _numbers(lengths: Int[np.ndarray, "documents"]) -> Int[np.ndarray, "tokens"]:
+    return np.repeat(np.arange(1, len(lengths) + 1), lengths)
 
 
 def _windows(values: np.ndarray, count: int, length: int, fill: int) -> np.ndarray:
@@ -126,8 +151,11 @@ def _moved_ends(
     return moved
 
 
-def _ends_of_rows(ends: np.ndarray, count: int, length: int) -> np.ndarray:
+def _ends_of_rows(stream: Stream, count: int, length: int) -> Int[np.ndarray, "rows ends"] | None:
     """Ends within each row's T inputs, counted from its start and filled up with -1."""
+    ends = stream.sentence_ends
+    if ends is None:
+        return None
     row = np.minimum((ends - 1) // length, count - 1)
     start = np.searchsorted(row, np.arange(count))
     sizes = np.diff(start, append=len(ends))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from jax_lm.preprocessing.cutting.base import IGNORED_LABEL, FeatureRows
 from jax_lm.types import Rows
@@ -18,7 +18,7 @@ def shifted_rows(
     weights: Float[np.ndarray, "batch width"] | None,
     num_bytes: Int[np.ndarray, "batch width"],
     kind: str,
-    subset: int,
+    subset: int | Int[np.ndarray, "batch"],
 ) -> FeatureRows:
     """Rows whose targets are the next ids of windows of T + 1 ids.
 
@@ -28,7 +28,7 @@ def shifted_rows(
         weights: of each id as a target; None: all real ones are 1. A window's first id never is.
         num_bytes: UTF-8 bytes that each id stands for, 0 in the padding.
         kind: "shift" keeps windows whole; others split them into inputs and labels of T.
-        subset: of all rows.
+        subset: of all rows, or of each.
     """
     real = np.arange(1, ids.shape[1]) < lengths[:, None]
     scored = real if weights is None else real & (weights[:, 1:] > 0)
@@ -50,6 +50,40 @@ def shifted_rows(
         int(scored.sum()),
         int(rows.lengths.sum()),
     )
+
+
+def runs_as_rows(
+    values: Shaped[np.ndarray, "tokens"],
+    starts: Int[np.ndarray, "batch"],
+    lengths: Int[np.ndarray, "batch"],
+    *,
+    width: int,
+    lead: int = 0,
+    fill: int = 0,
+) -> Shaped[np.ndarray, "batch width"]:
+    """Row i is ``values[starts[i]:starts[i] + lengths[i]]`` from column ``lead`` on, else fill."""
+    rows = np.full((len(starts), width), fill, values.dtype)
+    places = width - lead
+    padded = np.concatenate([values, np.full(places, fill, values.dtype)])
+    rows[:, lead:] = np.lib.stride_tricks.sliding_window_view(padded, places)[starts]
+    rows[:, lead:][np.arange(places) >= lengths[:, None]] = fill
+    return rows
+
+
+def ends_as_rows(
+    ends: Int[np.ndarray, "sentences"],
+    starts: Int[np.ndarray, "batch"],
+    lengths: Int[np.ndarray, "batch"],
+    lead: int = 0,
+) -> Int[np.ndarray, "batch ends"]:
+    """Sentence ends within runs of tokens, counted from each row's start, filled up with -1."""
+    first = np.searchsorted(ends, starts, side="right")
+    counts = np.searchsorted(ends, starts + lengths, side="right") - first
+    filled = np.full((len(starts), max(int(counts.max(initial=0)), 1)), -1, np.int32)
+    row = np.repeat(np.arange(len(starts)), counts)
+    column = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    filled[row, column] = ends[first[row] + column] - starts[row] + lead
+    return filled
 
 
 def join_rows(parts: Sequence[FeatureRows], subsets: tuple[str, ...]) -> FeatureRows | None:
