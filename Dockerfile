@@ -11,7 +11,7 @@ ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RO
 WORKDIR /opt/jax-lm
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src/jax_lm/__init__.py src/jax_lm/__init__.py
-RUN case "$EXTRA" in cpu) extras=beam ;; cuda|tpu) extras="beam,$EXTRA" ;; \
+RUN case "$EXTRA" in cpu) extras="beam,fast" ;; cuda|tpu) extras="beam,fast,$EXTRA" ;; \
     *) echo "EXTRA must be cpu, cuda or tpu, not '$EXTRA'" >&2; exit 1 ;; esac; \
     pip install -c constraints.txt ".[$extras]"
 

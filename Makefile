@@ -54,9 +54,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.run: $(REQUIREMENTS) | $(BIN)/python
-	$(PIP) -e '.[beam]'
+	$(PIP) -e '.[beam,fast]'
 	@touch $@
 
 .venv/.dev: $(REQUIREMENTS) | $(BIN)/python
-	$(PIP) -e '.[beam,check,test]'
+	$(PIP) -e '.[text,check,test]'
 	@touch .venv/.run $@

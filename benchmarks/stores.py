@@ -33,6 +33,7 @@ MEAN_BYTES = 560
 """More than a document has, so that there are enough of them."""
 READS, BATCHES, BATCH = 20_000, 100, 1000
 RANGE = 1000
+RESULT = Path(__file__).parent / "results" / "stores.json"
 PAGE = os.sysconf("SC_PAGESIZE")
 
 
@@ -43,22 +44,36 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--mongodb-documents", type=int)
     parser.add_argument("--mongodb", help="HOST:PORT of a server that runs")
+    parser.add_argument("--only", choices=["sqlite", "mongodb"], help="keep the other's figures")
     given = parser.parse_args()
-    count = given.documents
     with tempfile.TemporaryDirectory() as folder:
-        corpus, store = Path(folder) / "corpus.jsonl", Path(folder) / "corpus.db"
-        step("write", str(given.texts), str(corpus), str(count))
-        built = step("build", str(corpus), str(store), str(count))
-        result = {**built, **step("sizes", str(corpus), str(count))}
-        result["stored_bytes"] = store.stat().st_size
-        result["sqlite"] = step("iterate", f"sqlite:{store}") | step("reads", f"sqlite:{store}")
-        server = nullcontext(given.mongodb) if given.mongodb else secantus()
-        with server as address:
-            uri = f"mongodb://{address}/benchmark?collections=stores"
-            mongodb_count = str(given.mongodb_documents or count)
-            uploaded = step("build", str(corpus), uri, mongodb_count)
-            result["mongodb"] = uploaded | step("iterate", uri) | step("queries", uri)
+        corpus = Path(folder) / "corpus.jsonl"
+        step("write", str(given.texts), str(corpus), str(given.documents))
+        result = json.loads(RESULT.read_text()) if given.only else {}
+        if given.only != "mongodb":
+            result |= step("sizes", str(corpus), str(given.documents))
+            result["sqlite"] = measure_sqlite(corpus, given.documents)
+        if given.only != "sqlite":
+            server = nullcontext(given.mongodb) if given.mongodb else secantus()
+            with server as address:
+                count = given.mongodb_documents or given.documents
+                result["mongodb"] = measure_mongodb(corpus, address, count)
     record("stores", result)
+
+
+def measure_sqlite(corpus: Path, count: int) -> dict[str, Any]:
+    """Build, size, iteration and reads of one file."""
+    store = corpus.with_suffix(".db")
+    built = step("build", str(corpus), str(store), str(count))
+    spec = f"sqlite:{store}"
+    size = {"stored_bytes": store.stat().st_size}
+    return built | size | step("iterate", spec) | step("reads", spec)
+
+
+def measure_mongodb(corpus: Path, address: str, count: int) -> dict[str, Any]:
+    """Upload, iteration and queries of one collection."""
+    uri = f"mongodb://{address}/benchmark?collections=stores"
+    return step("build", str(corpus), uri, str(count)) | step("iterate", uri) | step("queries", uri)
 
 
 def step(name: str, *args: str) -> dict[str, Any]:

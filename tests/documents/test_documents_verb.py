@@ -59,7 +59,7 @@ def test_many_subsets_are_cut_short(run, tmp_path: Path) -> None:
 
 
 def test_show_marks_segments_and_disarms_control_characters(run, records: Path) -> None:
-    code, out, _ = run("show", records, "-i", 3, "--max-characters", 20)
+    code, out, _ = run("show", records, "-i", 3, "--show-characters", 20)
     assert code == 0
     assert "--- segment 1 of 2, weight 0\nq\\x1b[31m\n" in out
     assert "--- segment 2 of 2, weight 1\n" + "a" * 20 + "\n... 30 more characters" in out
@@ -83,8 +83,12 @@ def test_weight_0_is_dim_on_a_terminal() -> None:
         (["info", "{}?txt=a"], 2, "did you mean 'text'?"),
         (["info"], 2, "no SPEC given"),
         (["info", "{}", "--max-document", "3"], 2, "did you mean --max-documents?"),
-        (["inf", "{}"], 2, "expected info or show, found 'inf'; did you mean 'info'?"),
-        ([], 2, "expected info or show, found nothing"),
+        (
+            ["inf", "{}"],
+            2,
+            "expected info or show or build or export or verify, found 'inf'; did you mean 'info'?",
+        ),
+        ([], 2, "found nothing"),
     ],
 )
 def test_mistakes_are_one_sentence(run, records: Path, args, code: int, message: str) -> None:
@@ -120,7 +124,8 @@ def test_real_corpora(run, shared_data: Path) -> None:
     corpora = shared_data / "corpora"
     code, out, _ = run("info", corpora / "english100", corpora / "commoncrawl")
     assert code == 0
-    assert "documents         20\n" in out
-    code, _, err = run("info", corpora / "conversation/sgd/sgd_dev_messages.jsonl")
-    assert code == 1
-    assert "found 'id', 'messages'" in err
+    assert "documents         30\n" in out
+    code, out, _ = run("info", corpora / "conversation/sgd/sgd_dev_messages.jsonl")
+    assert code == 0
+    assert "documents         2,098\n" in out
+    assert "bytes around what was said" in out

@@ -64,8 +64,8 @@ def test_fields_by_dotted_path_subset_and_metadata(tmp_path: Path) -> None:
         (b'{"text": null}', "", "found null"),
         (b'{"content": "a"}', "", "found 'content' (name the field with ?text=FIELD"),
         (b"{}", "", "found no field at all"),
-        (b'{"in_text": "a"}', "", "expected `text`, or `in_text` and `out_text`"),
-        (b'{"messages": []}', "", "`messages` are not read by this version"),
+        (b'{"in_text": "a"}', "", "a list of [text, weight] pairs; found 'in_text'"),
+        (b'{"messages": []}', "", "field 'messages' is an empty conversation"),
         (b'{"text": "a"}', "?text=txt", "no field 'txt'; found 'text'; did you mean 'text'?"),
         (b'{"text": "a"}', "?subset=kind", "no field 'kind'"),
         (b'{"text": "a", "k": [1]}', "?subset=k", "should name a subset, found a list"),
@@ -124,3 +124,13 @@ def test_errors_come_back_from_worker_processes(tmp_path: Path) -> None:
 def test_a_byte_order_mark_opens_the_first_record(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}')
     assert [document.text for document in read(tmp_path)] == ["a", "b"]
+
+
+def test_a_broken_line_names_the_remedy_and_a_skipped_one_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": \n{"text": "a"}\n')
+    with pytest.raises(BadRecord, match="leave such records out with --on-bad-record skip"):
+        read(path)
+    source = open_source(str(path), ReadingOptions(on_bad_record="skip"))
+    assert [document.text for _, document in source.read(START)] == ["a"]
+    assert source.rejects[0].reason == "broken JSON, expecting value at character 11"

@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def ids(spec, **settings) -> list[str]:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    for name in ("b.txt", "a/2.TXT", "a/1.txt", "a/.hidden.txt", ".git/x.txt", "a/table.csv"):
+    for name in ("b.txt", "a/2.TXT", "a/1.txt", "a/.hidden.txt", ".git/x.txt", "a/table.xls"):
         path = tmp_path / "corpus" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
@@ -29,7 +30,7 @@ def corpus(tmp_path: Path) -> Path:
 def test_a_directory_is_read_in_the_order_of_names(corpus: Path) -> None:
     source = open_source(str(corpus))
     assert ids(source) == ["a/1.txt", "a/2.TXT", "b.txt"]
-    assert source.passed_over == (str(corpus / "a/table.csv"),)
+    assert source.passed_over == (str(corpus / "a/table.xls"),)
     assert ids(corpus) == ids(str(corpus))
 
 
@@ -44,7 +45,7 @@ def test_links_in_circles_end(corpus: Path) -> None:
 def test_globs_are_sorted_and_see_directories(corpus: Path) -> None:
     assert ids(f"{corpus}/a/*.[tT]*[tT]") == ["1.txt", "2.TXT"]
     assert ids(f"{corpus}/**/*.txt") == ["a/1.txt", "b.txt"]
-    (corpus / "a/table.csv").unlink()
+    (corpus / "a/table.xls").unlink()
     assert ids(f"{corpus}/*") == ["a/1.txt", "a/2.TXT", "b.txt"]
     assert ids(f"{corpus}/?.txt") == ["b.txt"]
 
@@ -83,22 +84,35 @@ def test_a_path_with_a_question_mark_that_exists_is_that_path(tmp_path: Path) ->
     assert ids(f"{tmp_path}/why?text=a.txt") == ["why?text=a.txt"]
 
 
+def test_what_a_directory_holds_beside_its_corpus_is_passed_over(corpus: Path) -> None:
+    for name in ("_c.rejected.jsonl", "dataset_info.json", "state.json", "model.bin"):
+        (corpus / name).write_text("{")
+    source = open_source(str(corpus))
+    assert ids(source) == ["a/1.txt", "a/2.TXT", "b.txt"]
+    assert len(source.passed_over) == 5
+    with pytest.raises(JaxLMError, match="broken JSON"):
+        ids(f"{corpus}/_c.rejected.jsonl")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("{}/nope.txt", "nope.txt: no such file or directory"),
         ("{}/*.jsonl", "*.jsonl: no file matches"),
-        ("{}/empty", "empty: an empty directory; expected .txt and .jsonl files"),
-        ("{}/a.csv", "a.csv: a .csv file cannot be read; this version reads .txt and .jsonl"),
-        ("{}/*.csv", "a.csv: a .csv file cannot be read"),
+        ("{}/empty", "empty: an empty directory; expected .txt, .jsonl, .json, .csv, .parquet,"),
+        ("{}/a.xls", "a.xls: a .xls file cannot be read; expected .txt, .jsonl,"),
+        ("{}/*.xls", "a.xls: a .xls file cannot be read"),
         ("{}/README", "README: a file without a suffix cannot be read"),
         ("{}/others", "x.gz: a .gz file cannot be read"),
+        ("{}/x.parquet.gz", "x.parquet.gz: a .parquet.gz file cannot be read"),
         ("{}/pipe.txt", "pipe.txt: not a regular file"),
-        ("gs://bucket/a.txt", "gs: sources are not read by this version"),
+        ("sqlite:{}/nope.db", "nope.db"),
+        ("hf-dataset:{}/nope", "nope: cannot be loaded: Couldn't find any data file"),
+        ("nowhere://user:secret@host/x.txt", "nowhere://host/x.txt: no such kind of place"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, spec: str, message: str) -> None:
-    for name in ("a.csv", "README", "others/x.gz"):
+    for name in ("a.xls", "README", "others/x.gz", "x.parquet.gz"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "empty").mkdir()
@@ -112,16 +126,21 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, spec: str, message:
 @pytest.mark.parametrize(
     ("spec", "settings", "message"),
     [
-        ("{}/a.txt?text=x", {}, "names a field of .jsonl records"),
+        ("{}/a.txt?text=x", {}, "?text= is about .jsonl, .json, .csv, .parquet, .arrow files"),
+        ("{}/a.jsonl?dtype=uint32", {}, "?dtype= is about .bin files; none here"),
         ("{}/a.jsonl?txt=x", {}, "unknown option 'txt'; did you mean 'text'?"),
         ("{}/a.jsonl?text=", {}, "option 'text' needs one value"),
         ("{}/a.jsonl?text=a&text=b", {}, "option 'text' needs one value"),
         ("{}/a.jsonl", {"lines": True}, "--lines reads .txt files line by line"),
-        ("{}/a.txt", {"max_documents": 0}, "--max-documents should be 1 or more, not 0"),
+        ("{}/a.jsonl", {"weights": (0.5, 0.5)}, "--weights has 2 numbers for 1 SPECs"),
+        ("{}/a.jsonl", {"chat_template": "chatlm"}, "did you mean 'chatml'?"),
         ("", {}, "an empty SPEC"),
         ([], {}, "no SPEC given"),
         ("stdlib?splt=train", {}, "unknown option 'splt'; did you mean 'split'?"),
         ("stdlib?split=trian", {}, "no split 'trian'; did you mean 'train'?"),
+        ("hf-dataset:{}?streaming=perhaps", {}, "streaming is 'perhaps', expected true or false"),
+        ("hf-dataset:{}?sub=a", {}, "unknown option 'sub'; did you mean 'subset'?"),
+        ("hf-dataset:", {}, "hf-dataset: needs a name"),
     ],
 )
 def test_usage_is_explained(tmp_path: Path, spec, settings: dict, message: str) -> None:
@@ -132,14 +151,66 @@ def test_usage_is_explained(tmp_path: Path, spec, settings: dict, message: str) 
     assert message in str(caught.value)
 
 
-def test_secrets_of_other_places_are_not_shown() -> None:
+def test_several_kinds_are_chained_and_selected_and_limited(tmp_path: Path) -> None:
+    import datasets
+
+    (tmp_path / "a.jsonl").write_text('{"text": "1"}\n{"no": 1}\n{"text": "long"}\n')
+    datasets.Dataset.from_dict({"text": ["2", None, "3"]}).save_to_disk(str(tmp_path / "saved"))
+    specs = [f"{tmp_path}/a.jsonl", f"hf-dataset:{tmp_path}/saved"]
+    options = ReadingOptions(on_bad_record="skip", max_characters=3, max_documents=3)
+    source = open_source(specs, options)
+    assert [document.text for _, document in source.read(START)] == ["1", "2", "3"]
+    assert [(record.file, record.line) for record in source.rejects] == [
+        (f"{tmp_path}/a.jsonl", 2),
+        (specs[1], 2),
+    ]
+    assert sum(source.dropped.values()) == 1
+    assert source.name == " ".join(specs)
+
+
+def test_sources_are_mixed_by_weights(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"{name}\n" * 300)
+    specs = [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
+    options = ReadingOptions(lines=True, weights=(0.7, 0.3), max_documents=200)
+    texts = [document.text for _, document in open_source(specs, options).read(START)]
+    assert 0.6 < texts.count("a") / 200 < 0.8
+    again = open_source(specs, ReadingOptions(lines=True, weights=(0.7, 0.3), max_documents=200))
+    assert [document.text for _, document in again.read(START)] == texts
+
+
+def test_secrets_of_a_database_are_not_shown() -> None:
     with pytest.raises(JaxLMError) as caught:
-        open_source("mongodb://user:secret@host/db?collections=a")
+        open_source("mongodb://user:secret@127.0.0.1:1/db?collections=a&serverSelectionTimeoutMS=9")
     assert "secret" not in str(caught.value)
-    assert "host" not in str(caught.value)
 
 
 def test_a_range_of_no_bytes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(JaxLMError, match="1 or more"):
         open_source(str(tmp_path)).ranges(0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "package", "message"),
+    [
+        ("{}/a.jsonl.zst", "zstandard", "reading .zst files needs zstandard: pip install"),
+        ("s3://bucket/a.jsonl", "s3fs", "reading s3:// files needs s3fs: pip install"),
+        ("gs://bucket/a.jsonl", "fsspec.core", "reading gs:// files needs fsspec: pip install"),
+        ("hf-dataset:{}", "datasets", "reading hf-dataset: sources needs datasets: pip install"),
+    ],
+)
+def test_what_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, package: str, message: str
+) -> None:
+    (tmp_path / "a.jsonl.zst").write_bytes(b"x")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(JaxLMError) as caught:
+        ids(spec.format(tmp_path))
+    assert message in str(caught.value)
+
+
+def test_a_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.txt").write_text("at home")
+    assert ids("~/a.txt") == ["a.txt"]

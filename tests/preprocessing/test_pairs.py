@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jax_lm.preprocessing.cutting.pairs import NO_INPUT, NO_OUTPUT, SEVERAL
+from jax_lm.preprocessing.cutting.pairs import NO_INPUT, NO_OUTPUT, OTHER_WEIGHTS
 from tests.preprocessing.cutting_fakes import PAD, cut, special_ids
 from tests.preprocessing.preprocessing_fakes import EOS, document
 
@@ -36,12 +36,32 @@ def test_lengths_default_to_t_and_no_eos_is_invented():
 def test_what_is_no_pair_is_left_out_and_counted():
     features = cut(
         "pairs", document("plain"), pair("ask", ""), document(("context", 0.0)), document(),
-        pair("", "answer"), document(("u", 0.0), ("a", 1.0), ("u", 0.0), ("b", 1.0)),
-        document(("u", 0.0), ("a", 0.5)), pair("q", "r", subset="kept"), length=4,
+        pair("", "answer"), document(("u", 0.0), ("a", 0.5)), pair("q", "r", subset="kept"),
+        length=4,
     )  # fmt: skip
     assert features.rows.input_ids.tolist() == [[113, PAD, PAD, PAD]]
     assert features.subsets[features.subset_ids[0]] == "kept"
-    assert features.dropped == {NO_OUTPUT: 3, NO_INPUT: 2, SEVERAL: 2}
+    assert features.dropped == {NO_OUTPUT: 3, NO_INPUT: 2, OTHER_WEIGHTS: 1}
+    assert features.cut_off == len("plain") + len("ask") + len("context") + len("answer") + 2
+
+
+def test_a_conversation_gives_a_pair_for_each_answer():
+    turns = [("u", 0.0), ("ab", 1.0), ("vw", 0.0), ("c", 1.0), ("!", 0.0)]
+    features = cut("pairs", pair("x", "y"), document(*turns), pair("z", "y"), length=4)
+    assert features.rows.input_ids.tolist() == [
+        [120, PAD, PAD, PAD], [117, PAD, PAD, PAD], [97, 98, 118, 119], [122, PAD, PAD, PAD]
+    ]  # fmt: skip
+    assert features.rows.target_ids[:3].tolist() == [
+        [121, EOS, PAD, PAD], [97, 98, EOS, PAD], [99, EOS, PAD, PAD]
+    ]  # fmt: skip
+    assert features.num_bytes.tolist() == [1, 2, 1, 1]
+    assert features.cut_off == 1  # the closing !
+
+
+def test_answers_of_neighbouring_documents_are_apart():
+    features = cut("pairs", document(("q", 0.0), ("a", 1.0)), document("b"), length=3)
+    assert features.rows.target_ids.tolist() == [[97, EOS, PAD]]
+    assert features.dropped == {NO_INPUT: 1}
 
 
 def test_plain_text_alone_gives_no_rows_but_a_reason():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jax_lm.errors import UsageError
+from jax_lm.errors import JaxLMError
 from tests.preprocessing.cutting_fakes import BOS, PAD, cut, lists, special_ids
 from tests.preprocessing.preprocessing_fakes import EOS, ByteTokenizer, document
 
@@ -135,7 +135,7 @@ def test_rows_keep_their_documents_subset():
 
 
 def test_no_room_for_text_is_said():
-    with pytest.raises(UsageError, match="--max-sequence-length 1 leaves no room"):
+    with pytest.raises(JaxLMError, match="--max-sequence-length 1 leaves no room"):
         cut("windows", document("ab"), length=1)
 
 

@@ -2,6 +2,9 @@
 
 import dataclasses
 import difflib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from typing import Any, TypeVar, get_type_hints
 
 import tyro
@@ -32,12 +35,47 @@ def parse(
     """
     given: dict[str, Any] = {} if default is None else {"default": default}
     parsed: Arguments
-    parsed, unknown = tyro.cli(
-        arguments, args=args, prog=prog, description=description, return_unknown_args=True, **given
-    )
+    with _one_sentence(prog):
+        parsed, unknown = tyro.cli(
+            arguments,
+            args=args,
+            prog=prog,
+            description=description,
+            return_unknown_args=True,
+            **given,
+        )
     if unknown:
         raise UsageError(_unknown_message(unknown[0], flags_of(arguments), prog))
     return parsed
+
+
+@contextmanager
+def _one_sentence(prog: str) -> Iterator[None]:
+    """Turn the box that tyro draws around a mistake into a UsageError.
+
+    Raises:
+        UsageError: a flag has a wrong value or none, or one that is needed is missing.
+    """
+    drawn = io.StringIO()
+    try:
+        with redirect_stderr(drawn):
+            yield
+    except SystemExit as end:
+        if not end.code or not drawn.getvalue():
+            raise
+        raise UsageError(f"{_first_part(drawn.getvalue())} (see {prog} --help)") from None
+
+
+def _first_part(box: str) -> str:
+    """What stands between a box's frame and its first rule, on one line."""
+    words: list[str] = []
+    for line in box.splitlines():
+        inside = line.strip("│╭╮╰╯ ")
+        if words and set(inside) <= {"─"}:
+            break
+        if not inside.startswith("─"):
+            words += inside.split()
+    return " ".join(words).rstrip(".")
 
 
 def flags_of(arguments: type[Any], prefix: str = "") -> list[str]:

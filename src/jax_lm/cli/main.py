@@ -1,6 +1,8 @@
 """``jax-lm VERB``: finds the verb's module, runs it and turns errors into one sentence."""
 
+import io
 import sys
+from collections.abc import Callable
 from importlib import import_module
 
 import jax_lm
@@ -8,7 +10,7 @@ from jax_lm.errors import JaxLMError, UsageError, nearest
 
 VERBS = {
     "quickstart": "the whole journey in minutes, on a CPU with no network",
-    "documents": "look at the documents of a source: info, show",
+    "documents": "look at documents and store them: info, show, build, export, verify",
     "tokenizer": "train a tokenizer, or look at how it cuts a text: train, show",
     "preprocess": "documents -> Parquet features",
     "features": "look at feature rows and check every byte: info, show, verify",
@@ -35,11 +37,17 @@ def usage() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    return guarded(_run, list(sys.argv[1:] if argv is None else argv))
+
+
+def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
+    """Run a command, telling its errors in one sentence, and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of what a terminal does not know
     show_traceback = "--traceback" in args
     args = [arg for arg in args if arg != "--traceback"]
     try:
-        return _run(args)
+        return run(args)
     except (JaxLMError, OSError, KeyboardInterrupt) as error:
         if show_traceback:
             raise

@@ -14,7 +14,9 @@ class SourceArguments(ReadingOptions):
     """Which documents to read."""
 
     spec: tyro.conf.Positional[tuple[str, ...]]
-    """stdlib, or paths, globs and directories of .txt and .jsonl files."""
+    """Where the documents are: stdlib; files, globs and directories; gs://, s3://, hf:// and
+    other addresses; hf-dataset:NAME; sqlite:PATH; mongodb://HOST/DB. ?text=FIELD and ?subset=FIELD
+    after one name the fields of its records."""
 
     def open(self) -> DocumentSource:
         """The source they name.

@@ -1,43 +1,23 @@
 """``jax-lm tokenizer train|show``: learn a tokenizer, or look at how it cuts a text."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import tyro
+from collections.abc import Iterator
+from itertools import islice
 
 from jax_lm.cli.actions import Action, run_action
 from jax_lm.cli.arguments import parse
-from jax_lm.cli.source_arguments import SourceArguments
+from jax_lm.cli.tokenizer_arguments import ShowArguments, TrainArguments
 from jax_lm.documents.base import iterate_texts
-from jax_lm.tokenizers.pretrained import load_tokenizer
-from jax_lm.tokenizers.showing import tokenizer_lines
-from jax_lm.tokenizers.training import TrainingSettings, train_to_directory
+from jax_lm.documents.open import open_source
+from jax_lm.tokenizers.encoders.choosing import choose_engine
+from jax_lm.tokenizers.pretrained import PretrainedTokenizer, load_tokenizer
+from jax_lm.tokenizers.showing import cut_lines, tokenizer_lines
+from jax_lm.tokenizers.statistics import count_tokens, statistics_lines
+from jax_lm.tokenizers.training import train_to_directory
 
 TRAIN = "Learn a tokenizer. Example: jax-lm tokenizer train corpus/ --vocab-size 4096 --output tok"
 SHOW = "Look at a tokenizer. Example: jax-lm tokenizer show tok --text 'How is this cut?' --ids"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainArguments(TrainingSettings, SourceArguments):
-    """Flags of ``tokenizer train``."""
-
-    output: Annotated[Path, tyro.conf.arg(aliases=["--output-path"])]
-    """Directory to write."""
-    overwrite: bool = False
-    """Replace the tokenizer that is there."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShowArguments:
-    """Flags of ``tokenizer show``."""
-
-    tokenizer: tyro.conf.Positional[Path]
-    """Directory with a tokenizer.json, or such a file."""
-    text: str | None = None
-    """Show how this text is cut; without it, the vocabulary."""
-    ids: bool = False
-    """One line a token, with its id."""
+COMPARED = 1000
+"""Texts at the start of a corpus among which encoders are compared."""
 
 
 def main(args: list[str]) -> None:
@@ -53,7 +33,22 @@ def _train(args: list[str], prog: str, description: str) -> None:
 
 def _show(args: list[str], prog: str, description: str) -> None:
     given = parse(ShowArguments, args, prog, description)
-    print(*tokenizer_lines(load_tokenizer(given.tokenizer), given.text, given.ids), sep="\n")
+    tokenizer = load_tokenizer(given.tokenizer)
+    if given.spec:
+        print(*_statistics(tokenizer, given), sep="\n")
+    elif given.text is not None:
+        print(*cut_lines(tokenizer, given.text, given.ids), sep="\n")
+    else:
+        print(*tokenizer_lines(tokenizer), sep="\n")
+
+
+def _statistics(tokenizer: PretrainedTokenizer, given: ShowArguments) -> Iterator[str]:
+    source = open_source(given.spec, given)
+    sample = islice(iterate_texts(source), COMPARED)
+    choice = choose_engine(tokenizer, sample, given.encoder)
+    yield choice.sentence()
+    found = count_tokens(tokenizer.use(choice.name), iterate_texts(source))
+    yield from statistics_lines(tokenizer, found)
 
 
 ACTIONS = {"train": Action(_train, TRAIN), "show": Action(_show, SHOW)}

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 
 from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
-from jax_lm.documents.files import FileSource
+from jax_lm.documents.files.source import FileSource
 from jax_lm.types import Document
 
 START = Cursor(0, 0)
@@ -70,5 +70,7 @@ class LimitedSource:
 
 def passed_over(source: DocumentSource) -> tuple[str, ...]:
     """Names of the files a directory holds that are of another kind, and so are not read."""
-    whole = source.source if isinstance(source, LimitedSource) else source
-    return whole.passed_over if isinstance(whole, FileSource) else ()
+    if isinstance(source, FileSource):
+        return source.passed_over
+    inner = getattr(source, "sources", None) or [getattr(source, "source", None)]
+    return tuple(name for one in inner if one is not None for name in passed_over(one))

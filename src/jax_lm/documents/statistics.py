@@ -1,10 +1,12 @@
 """What a source holds, counted in one reading."""
 
-import statistics
 import time
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
+import numpy as np
 from tqdm import tqdm
 
 from jax_lm.documents.base import Cursor, DocumentSource
@@ -31,8 +33,12 @@ class CorpusStatistics:
     characters: int = 0
     context_bytes: int = 0
     """Bytes in segments of weight 0."""
-    sizes: list[int] = field(default_factory=list)
+    sizes: "array[int]" = field(default_factory=partial(array, "Q"))
     """Bytes of each document."""
+    ids: int = 0
+    """Ids of text that came in already tokenised, whose bytes are not known here."""
+    markup_bytes: int = 0
+    """Bytes that a chat template wrote."""
     longest: tuple[int, str] = (-1, "")
     """Bytes and id of the longest document."""
     subsets: dict[str, SubsetCount] = field(default_factory=dict)
@@ -50,7 +56,13 @@ class CorpusStatistics:
         size = num_bytes(text)
         self.sizes.append(size)
         self.characters += len(text)
-        self.context_bytes += sum(num_bytes(s.text) for s in document.segments if not s.weight)
+        for segment in document.segments:
+            if segment.ids is not None:
+                self.ids += len(segment.ids)
+            elif not segment.weight:
+                self.context_bytes += num_bytes(segment.text)
+            if segment.markup:
+                self.markup_bytes += num_bytes(segment.text)
         if size > self.longest[0]:
             self.longest = (size, document.id)
         subset = self.subsets.setdefault(document.subset, SubsetCount())
@@ -67,7 +79,7 @@ def measure(source: DocumentSource) -> CorpusStatistics:
     """Read a whole source and count; shows a progress bar on a terminal.
 
     Raises:
-        JaxLMError: the source holds no document.
+        JaxLMError: the source holds no document, or none that is kept.
     """
     counted = CorpusStatistics()
     began = time.perf_counter()
@@ -75,8 +87,17 @@ def measure(source: DocumentSource) -> CorpusStatistics:
         counted.add(document)
     counted.seconds = time.perf_counter() - began
     if not counted.sizes:
-        raise JaxLMError(f"{source.name}: no document in it, only blank lines or nothing at all")
+        raise JaxLMError(f"{source.name}: {_why_empty(source)}")
     return counted
+
+
+def _why_empty(source: DocumentSource) -> str:
+    lost = [f"{count:,} {reason}" for reason, count in source.dropped.most_common()]
+    if source.rejects:
+        lost.append(f"{len(source.rejects):,} malformed, such as {source.rejects[0].reason}")
+    if lost:
+        return f"no document is left of it: {'; '.join(lost)}"
+    return "no document in it, only blank lines or nothing at all"
 
 
 def report(source: DocumentSource) -> Iterator[str]:
@@ -90,11 +111,16 @@ def report(source: DocumentSource) -> Iterator[str]:
     yield _row("UTF-8 bytes", f"{counted.num_bytes:,}")
     if counted.context_bytes:
         yield _row("of weight 0", f"{counted.context_bytes:,} bytes, context only")
-    yield _row("median document", f"{statistics.median(counted.sizes):,.0f} bytes")
+    if counted.markup_bytes:
+        yield _row("of a template", f"{counted.markup_bytes:,} bytes around what was said")
+    if counted.ids:
+        yield _row("ready-made ids", f"{counted.ids:,}")
+    yield _row("median document", f"{np.median(counted.sizes):,.0f} bytes")
     yield _row("longest document", f"{size:,} bytes: {longest_id}")
     if empty := counted.sizes.count(0):
         yield _row("empty documents", f"{empty:,}")
     yield from _subset_rows(counted)
+    yield from _lost_rows(source)
     if others := passed_over(source):
         files = "1 file" if len(others) == 1 else f"{len(others):,} files"
         yield _row("not read", f"{files} of another kind: {_listed(others)}")
@@ -113,6 +139,18 @@ def _subset_rows(counted: CorpusStatistics) -> Iterator[str]:
         yield _row("" if index else "subsets", line)
     if len(ordered) > LISTED_SUBSETS:
         yield _row("", f"and {len(ordered) - LISTED_SUBSETS:,} more")
+
+
+def _lost_rows(source: DocumentSource) -> Iterator[str]:
+    for index, (reason, count) in enumerate(source.dropped.most_common()):
+        yield _row("" if index else "left out", f"{_documents(count)}: {reason}")
+    if source.rejects:
+        place = f"{source.rejects[0].file}:{source.rejects[0].line}"
+        yield _row("malformed", f"{_documents(len(source.rejects))} skipped, the first at {place}")
+
+
+def _documents(count: int) -> str:
+    return "1 document" if count == 1 else f"{count:,} documents"
 
 
 def _listed(names: tuple[str, ...]) -> str:

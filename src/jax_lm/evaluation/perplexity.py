@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from jax_lm.errors import UsageError
 from jax_lm.evaluation.score_batch import pad_rows, score_batch
@@ -80,6 +80,8 @@ class _Piece(NamedTuple):
     weights: Float[np.ndarray, "window"]
     num_bytes: Int[np.ndarray, "window"]
     """UTF-8 bytes that each target stands for."""
+    is_text: Bool[np.ndarray, "window"]
+    """Targets that are text; a piece that only marks a space before the text has no bytes."""
 
 
 def evaluate_documents(
@@ -112,7 +114,7 @@ def evaluate_documents(
         losses, correct = jax.device_get(score_batch(model, inputs, targets, dtype=dtype))
         for row, piece in enumerate(batch):
             scores[piece.subset] = scores.get(piece.subset, Scores()) + sum_scores(
-                losses[row], correct[row], weights[row], piece.num_bytes
+                losses[row], correct[row], weights[row], piece.num_bytes, piece.is_text
             )
         advance(int((weights > 0).sum()))
     return scores
@@ -120,6 +122,7 @@ def evaluate_documents(
 
 def _cut(document: Document, tokenizer: Tokenizer, config: MethodConfig) -> Iterator[_Piece]:
     ids, weights, num_bytes = _encode(document, tokenizer)
+    special = sorted(tokenizer.special_ids)
     for start, stop, scored in windows(len(ids) - 1, config.window, config.context):
         length = stop - start
         arrays = np.zeros((2, config.window), np.int32)
@@ -129,7 +132,9 @@ def _cut(document: Document, tokenizer: Tokenizer, config: MethodConfig) -> Iter
         target_weights[length - scored : length] = weights[stop + 1 - scored : stop + 1]
         target_bytes = np.zeros(config.window, np.int32)
         target_bytes[:length] = num_bytes[start + 1 : stop + 1]
-        yield _Piece(document.subset, arrays[0], arrays[1], target_weights, target_bytes)
+        is_text = (target_bytes > 0) | ~np.isin(arrays[1], special)
+        inputs, targets = arrays
+        yield _Piece(document.subset, inputs, targets, target_weights, target_bytes, is_text)
 
 
 def _encode(

@@ -1,7 +1,7 @@
 """Held-out numbers over feature rows, as they are logged during training."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -24,7 +24,7 @@ class RowScorer:
     objective: Objective
     """Turns rows into targets."""
     byte_lengths: Int[np.ndarray, "vocab"]
-    """UTF-8 bytes each id spells."""
+    """UTF-8 bytes each id spells, 0 for those whose -log p counts in no bits per byte."""
     mesh: Mesh
     batch_size: int
     """Rows scored at once; a multiple of the devices."""
@@ -59,12 +59,15 @@ class RowScorer:
             for subset in np.unique(subset_ids):
                 here = subset_ids == subset
                 name = rows.subsets[subset]
-                scores[name] = scores.get(name, Scores()) + sum_scores(
+                part = sum_scores(
                     losses[here],
                     correct[here],
                     batch.loss_mask[here],
                     self.byte_lengths[batch.targets[here]],
                 )
+                # Exact also where a normalizer changed the text that the ids no longer spell.
+                num_bytes = int(rows.num_bytes(indices[here]).sum(dtype=np.int64))
+                scores[name] = scores.get(name, Scores()) + replace(part, num_bytes=num_bytes)
         return scores
 
     def _losses(self, model: GPT2, batch: Batch) -> tuple[np.ndarray, np.ndarray]:

@@ -59,6 +59,7 @@ def sum_scores(
     correct: Bool[np.ndarray, "*shape"],
     weights: Float[np.ndarray, "*shape"],
     target_bytes: Int[np.ndarray, "*shape"],
+    is_text: Bool[np.ndarray, "*shape"] | None = None,
 ) -> Scores:
     """Scores of some tokens, summed in float64.
 
@@ -67,11 +68,12 @@ def sum_scores(
         correct: whether the target was the most probable token.
         weights: 0 where a target is not scored.
         target_bytes: UTF-8 bytes each target spells; 0 for special tokens.
+        is_text: which targets are text rather than special tokens; None: those that spell bytes.
     """
     weights = weights.astype(np.float64)
     losses = losses.astype(np.float64)
     scored = weights > 0
-    spelled = scored & (target_bytes > 0)
+    spelled = scored & (target_bytes > 0 if is_text is None else is_text)
     return Scores(
         loss_sum=float((losses[scored] * weights[scored]).sum()),
         weight_sum=float(weights.sum()),

@@ -10,10 +10,10 @@ from jax_lm.documents.open import open_source
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.features import open_features
 from jax_lm.preprocessing.locking import BeingMade
-from jax_lm.preprocessing.manifest import feature_files, manifest_path
-from jax_lm.preprocessing.options import PreprocessOptions
+from jax_lm.preprocessing.manifest import Manifest, feature_files, manifest_path
+from jax_lm.preprocessing.options import Objective, PreprocessOptions
 from jax_lm.preprocessing.partial import Say, make_plan, wait_until_free
-from jax_lm.preprocessing.pipeline import preprocess
+from jax_lm.preprocessing.pipeline import open_documents, preprocess
 from jax_lm.tokenizers.pretrained import load_tokenizer
 
 CACHE_VARIABLE = "JAX_LM_CACHE"
@@ -31,6 +31,7 @@ def features_for(
     tokenizer: Path | None,
     sequence_length: int,
     max_documents: int | None = None,
+    objective: Objective = "causal-lm",
     say: Say = print,
 ) -> str:
     """The PREFIX of features for ``spec``, preprocessing it into the cache if need be.
@@ -40,14 +41,18 @@ def features_for(
         tokenizer: must equal the one a PREFIX was made with; needed to preprocess a SPEC.
         sequence_length: T, tokens a row the model wants.
         max_documents: read no more documents of a SPEC.
+        objective: what the rows are to be trained by.
         say: receives what is done.
 
     Raises:
         JaxLMError: the features are of another length or tokenizer, incomplete or damaged; a
             SPEC comes without a tokenizer; or it cannot be preprocessed.
     """
+    options = PreprocessOptions(
+        max_sequence_length=sequence_length, max_documents=max_documents, objective=objective
+    )
     if manifest_path(spec).exists() or feature_files(spec):
-        _check_features(spec, tokenizer, sequence_length)
+        _check_features(spec, tokenizer, options)
         return spec
     open_source(spec)  # a name that leads nowhere is told as such
     if tokenizer is None:
@@ -55,7 +60,6 @@ def features_for(
             f"{spec} is text, not features (no manifest at {manifest_path(spec)}): "
             "pass --data.tokenizer DIR to preprocess it, or run jax-lm preprocess first"
         )
-    options = PreprocessOptions(max_sequence_length=sequence_length, max_documents=max_documents)
     prefix = str(cache_directory() / "features" / _key(spec, tokenizer, options) / "features")
     while not _cached(prefix, say):
         say(f"preprocessing {spec} into {prefix}")
@@ -80,27 +84,37 @@ def _cached(prefix: str, say: Say) -> bool:
     return True
 
 
-def _check_features(prefix: str, tokenizer: Path | None, sequence_length: int) -> None:
+def _check_features(prefix: str, tokenizer: Path | None, wanted: PreprocessOptions) -> None:
     manifest = open_features(prefix)
-    if manifest.sequence_length != sequence_length:
-        raise JaxLMError(
-            f"{prefix} holds rows of {manifest.sequence_length}, the model wants "
-            f"{sequence_length}: preprocess again with --max-sequence-length {sequence_length}, or "
-            f"train with --model.context-length {manifest.sequence_length}"
-        )
+    if manifest.sequence_length != wanted.row_length:
+        raise JaxLMError(_other_length(prefix, manifest, wanted))
     if tokenizer is None:
         return
     fingerprint = load_tokenizer(tokenizer).fingerprint()
     if fingerprint != manifest.tokenizer_fingerprint:
         raise JaxLMError(
-            f"{prefix} was cut by tokenizer {manifest.tokenizer_fingerprint[:12]}, but {tokenizer} "
-            f"is {fingerprint[:12]}: preprocess again with --tokenizer {tokenizer}, or leave out "
-            "--data.tokenizer to use the one the features were made with"
+            f"{prefix} was cut by tokenizer {manifest.tokenizer_fingerprint[:12]}, but the run "
+            f"uses {tokenizer}, which is {fingerprint[:12]}: preprocess it again with "
+            f"--tokenizer {tokenizer}"
         )
 
 
+def _other_length(prefix: str, manifest: Manifest, wanted: PreprocessOptions) -> str:
+    length = wanted.max_sequence_length
+    again = f"preprocess again with --max-sequence-length {length}"
+    if wanted.objective == "span-corruption":
+        return (
+            f"{prefix} holds rows of {manifest.sequence_length}, but rows of {wanted.row_length} "
+            f"give {length} inputs under span corruption: {again} --objective span-corruption"
+        )
+    problem = f"{prefix} holds rows of {manifest.sequence_length}, the model wants {length}: "
+    if manifest.settings.get("objective") == "span-corruption":
+        return f"{problem}{again} and without --objective span-corruption"
+    return f"{problem}{again}, or train with --model.context-length {manifest.sequence_length}"
+
+
 def _key(spec: str, tokenizer: Path, options: PreprocessOptions) -> str:
-    source = open_source(spec, options)
+    source = open_documents(spec, tokenizer, options)
     plan = make_plan(
         source.fingerprint(), load_tokenizer(tokenizer).fingerprint(), options.settings()
     )

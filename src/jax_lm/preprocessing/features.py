@@ -48,25 +48,41 @@ def _type_name(kind: pa.DataType) -> str:
     return "float32" if pa.types.is_float32(kind) else str(kind)
 
 
-def write_features(path: Path, features: FeatureRows) -> tuple[str, ...]:
-    """Write the rows of one shard and return its columns; the same rows give the same bytes."""
-    table = _table(features)
-    width = features.rows.input_ids.shape[1]
-    encodings = {
-        f"{name}.list.element": "BYTE_STREAM_SPLIT"
-        for name in SPLIT_COLUMNS
-        if name in table.column_names
-    }
-    pq.write_table(
-        table,
+def write_features(path: Path, parts: Iterable[FeatureRows]) -> tuple[str, ...]:
+    """Write the rows of a shard and return its columns; the same parts give the same bytes.
+
+    Args:
+        path: the file.
+        parts: at least one, all with the same columns; each begins a row group.
+    """
+    writer: pq.ParquetWriter | None = None
+    columns: tuple[str, ...] = ()
+    try:
+        for part in parts:
+            table = _table(part)
+            if writer is None:
+                columns = tuple(table.column_names)
+                writer = _writer(path, table.schema)
+            rows = min(ROW_GROUP_ROWS, ROW_GROUP_IDS // part.rows.input_ids.shape[1])
+            writer.write_table(table, row_group_size=max(1, rows))
+    finally:
+        if writer is not None:
+            writer.close()
+    return columns
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    names = schema.names
+    split = [f"{name}.list.element" for name in SPLIT_COLUMNS if name in names]
+    others = [f"{name}.list.element" for name in names if name not in SPLIT_COLUMNS]
+    return pq.ParquetWriter(
         path,
-        row_group_size=max(1, min(ROW_GROUP_ROWS, ROW_GROUP_IDS // width)),
+        schema,
         compression="zstd",
         compression_level=1,
-        use_dictionary=["subset"],
-        column_encoding=encodings,
+        use_dictionary=["subset", *others],
+        column_encoding=dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
     )
-    return tuple(table.column_names)
 
 
 def _table(features: FeatureRows) -> pa.Table:

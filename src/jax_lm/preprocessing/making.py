@@ -11,7 +11,7 @@ from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.beam import beam_flags, run_on_beam
 from jax_lm.preprocessing.copies import SignatureWriting, mark_copies
 from jax_lm.preprocessing.cutting.base import KINDS, Cutting
-from jax_lm.preprocessing.engine import engine_for
+from jax_lm.preprocessing.encoding import engine_for
 from jax_lm.preprocessing.manifest import Manifest, SpecialIds
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import PartialSet, Say
@@ -55,10 +55,10 @@ class Making:
         if not shards:
             raise JaxLMError(f"{self.source.name} holds no documents")
         self.partial.begin(self.say)
-        engine = engine_for(self.source, shards, self.tokenizer, self.options.engine)
-        self.say(engine.sentence())
         started, kept = time.perf_counter(), _text_bytes(self._found(shards).values())
         try:
+            engine = engine_for(self.source, shards, self.tokenizer, self.options.engine)
+            self.say(engine.sentence())
             self._mark_copies(shards)
             results = self._write_shards(shards, special, engine.name)
         except JaxLMError:
@@ -153,6 +153,8 @@ class Making:
             if rejected:
                 first = "{file}:{line}: {reason}".format_map(rejected[0])
                 problem += f": {len(rejected)} records were rejected, the first was {first}"
+        elif not any(result.text_bytes for result in results):
+            problem = f"{name} is empty: its documents have no text"
         elif not any(result.targets for result in results):
             problem = f"{name} gives no row with anything to score{_reasons(results)}"
         elif self.options.mode == "packed" and tokens < length + 1:

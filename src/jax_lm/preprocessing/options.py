@@ -21,6 +21,8 @@ HOW_TO_RUN = (
 )  # no influence on the rows
 
 
+Objective = Literal["causal-lm", "span-corruption"]
+"""What the rows are to be trained by, where it decides how long they must be."""
 MODE_FLAGS = {
     "stride": "windows",
     "min_sequence_length": "windows",
@@ -80,7 +82,7 @@ class PreprocessOptions(ReadingOptions):
     """Store which tokens of a row are of one document, so that others can be hidden from it."""
     sentences: bool = False
     """Store where sentences end, for objectives that permute them."""
-    objective: Literal["causal-lm", "span-corruption"] = "causal-lm"
+    objective: Objective = "causal-lm"
     """span-corruption stores rows so long that, corrupted, they have T input tokens."""
     deduplicate: Literal["none", "exact", "near"] = "none"
     """Leave out documents seen before: equal ones, or also ones that share most 5-word runs."""
@@ -114,6 +116,10 @@ class PreprocessOptions(ReadingOptions):
                 f"{self.max_sequence_length}"
             )
         self._refuse_flags_of_other_modes()
+        try:
+            _ = self.row_length
+        except ValueError as error:
+            raise UsageError(f"--max-sequence-length: {error}") from None
 
     def _refuse_flags_of_other_modes(self) -> None:
         defaults = {field.name: field.default for field in dataclasses.fields(PreprocessOptions)}

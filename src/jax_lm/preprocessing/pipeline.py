@@ -1,8 +1,11 @@
 """Documents -> a feature set on disk: from a SPEC to a manifest, through Apache Beam."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from jax_lm.documents.base import DocumentSource
+from jax_lm.documents.conversations.templates import has_template
 from jax_lm.documents.limited import passed_over
 from jax_lm.documents.open import open_source
 from jax_lm.errors import JaxLMError
@@ -43,7 +46,7 @@ def preprocess(
             smaller than one row; another set is already there.
     """
     prefix = checked_prefix(output_prefix)
-    source = open_source(source_spec, options)
+    source = open_documents(source_spec, tokenizer_dir, options)
     tokenizer = load_tokenizer(tokenizer_dir)
     plan = make_plan(source.fingerprint(), tokenizer.fingerprint(), options.settings())
     done = None if options.overwrite else _finished(prefix, plan, options)
@@ -54,6 +57,19 @@ def preprocess(
         say(f"not read, for they are of another kind: {len(others):,} files such as {others[0]}")
     partial = PartialSet(prefix, plan)
     return Making(source, tokenizer_dir, tokenizer, options, partial, say).run()
+
+
+def open_documents(
+    spec: str | Sequence[str], tokenizer: Path, options: PreprocessOptions
+) -> DocumentSource:
+    """The documents of a SPEC; conversations take the tokenizer's template, unless one is named.
+
+    Raises:
+        JaxLMError: they cannot be read, or the template is broken.
+    """
+    if options.chat_template is None and has_template(tokenizer):
+        options = replace(options, chat_template=str(tokenizer))
+    return open_source(spec, options)
 
 
 def _finished(prefix: str, plan: Plan, options: PreprocessOptions) -> Manifest | None:

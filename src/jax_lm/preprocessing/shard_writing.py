@@ -1,9 +1,9 @@
 """Shard -> Parquet file: what a Beam worker does, a pure function of the shard."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,14 @@ from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.atomic import file_sha256, replacing
 from jax_lm.preprocessing.copies import without_copies
-from jax_lm.preprocessing.cutting.base import Cutting, FeatureRows
-from jax_lm.preprocessing.cutting.modes import MODES
+from jax_lm.preprocessing.cutting.base import Cutting
+from jax_lm.preprocessing.cutting.blocks import cut_in_blocks
 from jax_lm.preprocessing.features import write_features
 from jax_lm.preprocessing.partial import parquet_path, write_result
 from jax_lm.preprocessing.sentences import sentence_ends
 from jax_lm.preprocessing.shard_work import write_each
 from jax_lm.preprocessing.shards import Run, Shard, ShardResult
+from jax_lm.preprocessing.tally import Tally
 from jax_lm.preprocessing.tokenized import TokenizedDocuments, tokenize
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.encoders.base import Engine
@@ -64,47 +65,34 @@ class ShardWriting:
             parse_special=self.parse_special,
             sentence_ends=sentence_ends if self.cutting.sentences else None,
         )
-        features = MODES[self.cutting.mode](documents, self.cutting)
+        tally = Tally(self.cutting.kind)
+        parts = tally.counting(cut_in_blocks(documents, self.cutting))
         columns: tuple[str, ...] = ()
         sha256 = ""
-        if features is not None and len(features.num_bytes):
+        first = next(parts, None)
+        if first is not None:
             with replacing(parquet_path(self.folder, shard.index)) as temporary:
-                columns = write_features(temporary, features)
+                columns = write_features(temporary, chain([first], parts))
                 sha256 = file_sha256(temporary)
         result = ShardResult(
             index=shard.index,
-            kind=self.cutting.kind if features is None else features.kind,
+            kind=tally.kind,
             columns=columns,
+            row_length=tally.row_length,
             sha256=sha256,
             rejected=tuple(record._asdict() for record in source.rejects),
-            dropped=_sum(source.dropped, {} if features is None else features.dropped),
-            subsets=_subset_totals(documents, features),
+            dropped=dict(sorted((source.dropped + tally.dropped).items())),
+            subsets=_subset_totals(documents, tally.subset_rows),
             text_bytes=documents.text_bytes,
             spelled_bytes=int(documents.num_bytes.sum()),
             documents=len(documents.subset_ids),
-            **_row_counts(features),
+            **tally.counts,
         )
         write_result(self.folder, result)
 
 
-def _row_counts(features: FeatureRows | None) -> dict[str, int]:
-    if features is None:
-        names = ("rows", "row_length", "tokens", "targets", "padding", "num_bytes", "cut_off")
-        return dict.fromkeys(names, 0)
-    ids, lengths = features.rows.input_ids, features.rows.lengths
-    return {
-        "rows": len(ids),
-        "row_length": ids.shape[1],
-        "tokens": features.tokens,
-        "targets": features.targets,
-        "padding": ids.size - int(lengths.sum()),
-        "num_bytes": int(features.num_bytes.sum()),
-        "cut_off": features.cut_off,
-    }
-
-
 def _subset_totals(
-    documents: TokenizedDocuments, features: FeatureRows | None
+    documents: TokenizedDocuments, rows: Mapping[int, int]
 ) -> dict[str, dict[str, int]]:
     count = len(documents.subsets)
     of_token = np.repeat(documents.subset_ids, documents.lengths)
@@ -112,23 +100,11 @@ def _subset_totals(
         "documents": np.bincount(documents.subset_ids, minlength=count),
         "tokens": np.bincount(of_token, minlength=count),
         "text_bytes": np.bincount(of_token, documents.num_bytes, minlength=count),
-        "rows": np.zeros(count) if features is None else _counts(features.subset_ids, count),
     }
     return {
-        name: {key: int(values[index]) for key, values in found.items()}
+        name: {key: int(values[index]) for key, values in found.items()} | {"rows": rows[index]}
         for index, name in enumerate(documents.subsets)
     }
-
-
-def _counts(ids: np.ndarray, count: int) -> np.ndarray:
-    return np.bincount(ids, minlength=count)
-
-
-def _sum(*counts: Mapping[str, int]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for part in counts:
-        total.update(part)
-    return dict(sorted(total.items()))
 
 
 @lru_cache(maxsize=2)

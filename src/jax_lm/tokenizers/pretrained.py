@@ -1,4 +1,4 @@
-"""A lossless tokenizer of the ``tokenizers`` library, behind the project's Protocol."""
+"""A tokenizer of the ``tokenizers`` library, behind the project's Protocol."""
 
 import hashlib
 import json
@@ -13,25 +13,41 @@ from jaxtyping import Int
 
 from jax_lm.errors import JaxLMError
 from jax_lm.tokenizers.base import Encoded
-from jax_lm.tokenizers.description import kind_of, parse_description
-from jax_lm.tokenizers.encoding import CharacterTable, encode_with_library
-from jax_lm.tokenizers.files import read_files, write_files
+from jax_lm.tokenizers.byte_counts import ByteCounts
+from jax_lm.tokenizers.character_table import CharacterTable
+from jax_lm.tokenizers.description import (
+    changes_text,
+    for_ordinary_text,
+    kind_of,
+    parse_description,
+)
+from jax_lm.tokenizers.encoders.base import Encoder, Engine
+from jax_lm.tokenizers.encoders.building import build_encoder
+from jax_lm.tokenizers.finding import find_tokenizer
 from jax_lm.tokenizers.special import SpecialTokens
-from jax_lm.tokenizers.spelling import byte_level_spelling, character_spelling, readable
+from jax_lm.tokenizers.spelling import SPELLINGS, readable
+from jax_lm.tokenizers.writing import write_files
 
 
-def load_tokenizer(place: str | Path) -> "PretrainedTokenizer":
-    """Load a directory that holds ``tokenizer.json``, or such a file.
+def load_tokenizer(place: str | Path, engine: Engine = "tokenizers") -> "PretrainedTokenizer":
+    """Load a tokenizer from wherever it lies.
+
+    Args:
+        place: a directory or a file (``tokenizer.json``, a vocabulary beside its merges, a
+            SentencePiece ``.model``), or a name on the Hugging Face hub.
+        engine: the encoder that cuts text; ``choose_engine`` says which can.
 
     Raises:
-        JaxLMError: it is missing, broken, or of a kind that could lose text.
+        JaxLMError: it is missing, broken, or of a kind that could lose text unseen.
     """
-    files = read_files(Path(place))
-    return PretrainedTokenizer(files.description, files.special, files.settings, files.where)
+    found = find_tokenizer(place)
+    return PretrainedTokenizer(
+        found.description, found.special, found.settings, found.where, engine, found.attachments
+    )
 
 
 class PretrainedTokenizer:
-    """A byte-level BPE or a character vocabulary, as ``tokenizer.json`` describes it."""
+    """A byte-level BPE, a SentencePiece model or characters, as ``tokenizer.json`` has it."""
 
     def __init__(
         self,
@@ -39,6 +55,8 @@ class PretrainedTokenizer:
         special: SpecialTokens | None = None,
         settings: Mapping[str, Any] | None = None,
         where: str = "tokenizer.json",
+        engine: Engine = "tokenizers",
+        attachments: Mapping[str, bytes] | None = None,
     ):
         """Build from the text of a ``tokenizer.json``.
 
@@ -47,9 +65,11 @@ class PretrainedTokenizer:
             special: which token plays which part; None: by the names of the special tokens.
             settings: further entries for ``tokenizer_config.json``.
             where: where the text came from, for messages.
+            engine: the encoder that cuts text, built when first needed.
+            attachments: other files to save beside it, by name.
 
         Raises:
-            JaxLMError: the text is broken, or of a kind that could lose text.
+            JaxLMError: the text is broken, or of a kind that could lose text unseen.
         """
         parsed = parse_description(description, where)
         self.kind = kind_of(parsed, where)
@@ -59,10 +79,28 @@ class PretrainedTokenizer:
         names = list(self._special_tokens.values())
         self.special = SpecialTokens.by_convention(names) if special is None else special
         self.settings = dict(settings or {})
+        self.attachments = dict(attachments or {})
+        self.engine = engine
+        self._encoders: dict[bool, Encoder] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The library's own pickling forgets that special tokens are ordinary text.
-        return type(self), (self._library.to_str(), self.special, self.settings)
+        # Encoders cannot be pickled, and are built again where they are needed.
+        description = self._library.to_str()
+        where = "tokenizer.json"
+        given = (self.special, self.settings, where, self.engine, self.attachments)
+        return type(self), (description, *given)
+
+    def use(self, engine: Engine) -> "PretrainedTokenizer":
+        """The same tokenizer, encoding by another program."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, engine=engine, _encoders={})
+        return other
+
+    @property
+    def description(self) -> str:
+        """The text of a ``tokenizer.json``."""
+        text: str = self._library.to_str()
+        return text
 
     @cached_property
     def vocab_size(self) -> int:
@@ -84,6 +122,11 @@ class PretrainedTokenizer:
         """Id of the padding token, if there is one."""
         return self._id(self.special.pad)
 
+    @property
+    def unk_id(self) -> int | None:
+        """Id that stands for a character outside the vocabulary, if there is one."""
+        return self._id(self.special.unk)
+
     @cached_property
     def special_ids(self) -> frozenset[int]:
         """Ids that spell no text."""
@@ -101,8 +144,9 @@ class PretrainedTokenizer:
         """
         if self.kind == "characters":
             return self._characters.encode(texts)
-        library = self._parsing_library if parse_special else self._library
-        return encode_with_library(library, texts, self._byte_lengths)
+        encoded = self._encoder(parse_special).encode(texts)
+        counts = self._byte_counts[parse_special].of(texts, encoded)
+        return Encoded(encoded.ids, encoded.offsets, counts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text the ids spell; special ids spell nothing, incomplete UTF-8 gives U+FFFD.
@@ -116,11 +160,31 @@ class PretrainedTokenizer:
         """UTF-8 bytes each id spells, 0 for special ids (int32)."""
         return self._byte_lengths
 
+    def text_description(self, parse_special: bool) -> str:
+        """A ``tokenizer.json`` that finds special tokens in text, or takes them for text."""
+        if parse_special:
+            return self.description
+        return json.dumps(for_ordinary_text(json.loads(self.description)), ensure_ascii=False)
+
+    def _encoder(self, parse_special: bool) -> Encoder:
+        if parse_special not in self._encoders:
+            description = self.text_description(parse_special)
+            self._encoders[parse_special] = build_encoder(self.engine, description)
+        return self._encoders[parse_special]
+
     @cached_property
-    def _parsing_library(self) -> tokenizers.Tokenizer:
-        library = tokenizers.Tokenizer.from_str(self._library.to_str())
-        library.encode_special_tokens = False
-        return library
+    def _byte_counts(self) -> dict[bool, ByteCounts]:
+        changes = changes_text(json.loads(self.description))
+        return {
+            parse: ByteCounts(
+                self._byte_lengths,
+                self._special_tokens,
+                unknown=self.unk_id,
+                parse_special=parse,
+                description=self.text_description(parse) if changes else None,
+            )
+            for parse in (False, True)
+        }
 
     @cached_property
     def _byte_lengths(self) -> Int[np.ndarray, "vocab"]:
@@ -143,14 +207,14 @@ class PretrainedTokenizer:
 
     def fingerprint(self) -> str:
         """Hex sha256 of the description in canonical JSON."""
-        description = json.loads(self._library.to_str())
+        description = json.loads(self.description)
         canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def save(self, directory: Path) -> None:
         """Write files from which this project and ``transformers.AutoTokenizer`` load it."""
         description = self._library.to_str(pretty=True)
-        write_files(Path(directory), description, self.special, self.settings)
+        write_files(Path(directory), description, self.special, self.settings, self.attachments)
 
     @cached_property
     def _vocabulary(self) -> dict[str, int]:
@@ -164,8 +228,7 @@ class PretrainedTokenizer:
         return CharacterTable(characters, self._byte_lengths)
 
     def _spelling(self, token: str) -> bytes:
-        characters = self.kind == "characters"
-        return character_spelling(token) if characters else byte_level_spelling(token)
+        return SPELLINGS[self.kind](token)
 
     def _id(self, token: str | None) -> int | None:
         return None if token is None else self._library.token_to_id(token)
@@ -187,5 +250,4 @@ def _build(
             )
         if token not in already:  # adding it again would change how it is normalised
             library.add_special_tokens([token])
-    library.encode_special_tokens = True
     return library

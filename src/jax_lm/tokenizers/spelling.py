@@ -1,5 +1,7 @@
 """What each token spells: the byte-level alphabet, and bytes as people read them."""
 
+import re
+
 
 def byte_alphabet() -> dict[str, int]:
     """The printable character that stands for each byte in a byte-level vocabulary.
@@ -14,6 +16,8 @@ def byte_alphabet() -> dict[str, int]:
 
 
 BYTES = byte_alphabet()
+BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
+"""How SentencePiece names the byte of a character outside its vocabulary."""
 NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 """A vocabulary may lack these: no text has them."""
 
@@ -28,6 +32,21 @@ def byte_level_spelling(token: str) -> bytes:
 def character_spelling(token: str) -> bytes:
     """The bytes a token of a character vocabulary spells."""
     return token.encode("utf-8")
+
+
+def sentencepiece_spelling(token: str) -> bytes:
+    """The bytes a piece of a SentencePiece vocabulary spells, U+2581 being a space."""
+    byte = BYTE_PIECE.fullmatch(token)
+    return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode("utf-8")
+
+
+SPELLINGS = {
+    "byte-level-bpe": byte_level_spelling,
+    "sentencepiece-bpe": sentencepiece_spelling,
+    "sentencepiece-unigram": sentencepiece_spelling,
+    "characters": character_spelling,
+}
+"""What a token spells, by the kind of its vocabulary."""
 
 
 def readable(spelling: bytes) -> str:

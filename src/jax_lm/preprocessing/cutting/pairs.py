@@ -7,45 +7,44 @@ from jaxtyping import Bool, Int
 
 from jax_lm.preprocessing.cutting.base import Cutting, FeatureRows
 from jax_lm.preprocessing.cutting.rows import runs_as_rows
+from jax_lm.preprocessing.cutting.runs import covered
 from jax_lm.preprocessing.tokenized import TokenizedDocuments
 from jax_lm.types import Rows
 
-NO_OUTPUT = "pairs with an empty output"
-NO_INPUT = "documents without an input (a leading part of weight 0)"
-SEVERAL = "documents whose output has parts of another weight than 1, as several turns give"
+NO_OUTPUT = "documents without an output (a part of weight 1)"
+NO_INPUT = "outputs without an input before them (a part of weight 0)"
+OTHER_WEIGHTS = "outputs of another weight than 1"
 
 
 class Pairs(NamedTuple):
-    """Where the parts of each document lie: input, output, then what no row holds."""
+    """Input ``[start, border)`` and output ``[border, stop)`` of each pair, as positions."""
 
-    start: Int[np.ndarray, "documents"]
-    border: Int[np.ndarray, "documents"]
-    stop: Int[np.ndarray, "documents"]
+    document: Int[np.ndarray, "pairs"]
+    start: Int[np.ndarray, "pairs"]
+    border: Int[np.ndarray, "pairs"]
+    stop: Int[np.ndarray, "pairs"]
 
 
 def cut_pairs(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
-    """Split each document into its leading tokens of weight 0 and the rest.
+    """Give each run of scored tokens a row: it is the output, what is before it the input.
 
-    An input that is too long keeps its last tokens, an output its first. A complete output is
-    closed with EOS if there is one and it fits; inputs are stored as they are. What follows the
-    last scored token, such as the markup that closes a turn, is cut off. Documents that are no
-    pair are left out and counted.
+    So a conversation of several turns gives a pair for each answer, with all earlier turns as
+    its input. An input that is too long keeps its last tokens, an output its first. A complete
+    output is closed with EOS if there is one and it fits; inputs are stored as they are. What
+    makes no pair is left out and counted.
     """
-    whole = _pairs(documents)
-    kept, dropped = _sorted_out(documents, whole)
-    pairs = Pairs(*(part[kept] for part in whole))
+    pairs, dropped = _pairs(documents)
     widths = (cutting.max_input_length, cutting.max_output_length)
     width_in, width_out = (width or cutting.sequence_length for width in widths)
     length_in = np.minimum(pairs.border - pairs.start, width_in)
     length_out = np.minimum(pairs.stop - pairs.border, width_out)
-    pad = cutting.special.pad
-    inputs = runs_as_rows(
-        documents.ids, pairs.border - length_in, length_in, width=width_in, fill=pad
-    )
+    first, pad = pairs.border - length_in, cutting.special.pad
+    inputs = runs_as_rows(documents.ids, first, length_in, width=width_in, fill=pad)
     outputs = runs_as_rows(documents.ids, pairs.border, length_out, width=width_out, fill=pad)
     spelled = runs_as_rows(documents.num_bytes, pairs.border, length_out, width=width_out)
     closed = _close(outputs, length_out, cutting.special.eos)
-    held = int(length_in.sum() + length_out.sum())
+    targets = int(length_out.sum() + closed.sum())
+    held = covered(first, length_in + length_out, len(documents.ids))
     return FeatureRows(
         Rows(
             inputs,
@@ -54,49 +53,41 @@ def cut_pairs(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
             target_lengths=(length_out + closed).astype(np.int32),
         ),
         spelled.sum(axis=1, dtype=np.int32),
-        documents.subset_ids[kept],
+        documents.subset_ids[pairs.document],
         documents.subsets,
-        targets=int(length_out.sum() + closed.sum()),
-        tokens=held + int(closed.sum()),
-        cut_off=int(documents.lengths[kept].sum()) - held,
+        targets=targets,
+        tokens=targets + int(length_in.sum()),
+        cut_off=len(documents.ids) - held,
         dropped=dropped,
     )
 
 
-def _pairs(documents: TokenizedDocuments) -> Pairs:
-    start, end = documents.offsets[:-1], documents.offsets[1:]
-    if documents.weights is None:
-        return Pairs(start, start, end)
-    scored = np.flatnonzero(documents.weights > 0)
-    first = np.append(scored, len(documents.ids))[np.searchsorted(scored, start)]
-    after = np.append(0, scored + 1)[np.searchsorted(scored, end)]
-    return Pairs(start, np.minimum(first, end), np.maximum(after, start))
-
-
-def _sorted_out(
-    documents: TokenizedDocuments, pairs: Pairs
-) -> tuple[Bool[np.ndarray, "documents"], dict[str, int]]:
-    """Which documents are pairs, and how many are not, by reason."""
-    kept = np.ones(len(pairs.start), bool)
-    dropped = {}
+def _pairs(documents: TokenizedDocuments) -> tuple[Pairs, dict[str, int]]:
+    """Pairs of all documents, and how much is none, by reason."""
+    weights = documents.weights
+    if weights is None:
+        weights = np.ones(len(documents.ids), np.float32)
+    begins = np.zeros(len(weights) + 1, bool)
+    begins[documents.offsets] = True
+    scored = np.append(weights > 0, False)
+    before = np.append(False, scored[:-1])
+    border = np.flatnonzero(scored & (begins | ~before))
+    stop = np.flatnonzero(before & (begins | ~scored))
+    document = np.searchsorted(documents.offsets, border, side="right") - 1
+    pairs = Pairs(document, documents.offsets[document], border, stop)
+    others = np.append(0, np.cumsum(weights != 1))
     problems = {
-        NO_OUTPUT: pairs.stop <= pairs.border,
-        NO_INPUT: pairs.border == pairs.start,
-        SEVERAL: ~_all_one(documents, pairs),
+        NO_INPUT: pairs.start == pairs.border,
+        OTHER_WEIGHTS: others[stop] > others[border],
     }
+    silent = len(documents.lengths) - len(np.unique(document))
+    dropped = {NO_OUTPUT: silent} if silent else {}
+    kept = np.ones(len(border), bool)
     for reason, found in problems.items():
         if count := int((kept & found).sum()):
             dropped[reason] = count
         kept &= ~found
-    return kept, dropped
-
-
-def _all_one(documents: TokenizedDocuments, pairs: Pairs) -> Bool[np.ndarray, "documents"]:
-    if documents.weights is None:
-        return np.ones(len(pairs.start), bool)
-    others = np.concatenate([[0], np.cumsum(documents.weights != 1)])
-    alike: np.ndarray = others[np.maximum(pairs.stop, pairs.border)] == others[pairs.border]
-    return alike
+    return Pairs(*(part[kept] for part in pairs)), dropped
 
 
 def _close(

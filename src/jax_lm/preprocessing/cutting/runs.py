@@ -36,6 +36,13 @@ def document_runs(documents: TokenizedDocuments, begin: int | None, end: int | N
     return runs._replace(length=runs.length - closed)
 
 
+def covered(starts: Int[np.ndarray, "runs"], lengths: Int[np.ndarray, "runs"], tokens: int) -> int:
+    """How many of a shard's tokens lie in at least one run."""
+    change = np.bincount(starts, minlength=tokens + 1)
+    change -= np.bincount(starts + lengths, minlength=tokens + 1)
+    return int((np.cumsum(change) > 0).sum())
+
+
 def framed_rows(documents: TokenizedDocuments, runs: Runs, cutting: Cutting) -> FeatureRows:
     """Rows ``[begin] run [end]`` of up to T + 1 ids, where the tokenizer has such tokens.
 

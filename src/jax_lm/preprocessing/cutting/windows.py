@@ -1,11 +1,10 @@
 """Mode ``windows``: a stride over each document, every window between BOS and EOS."""
 
 import numpy as np
-from jaxtyping import Int
 
-from jax_lm.errors import UsageError
+from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.cutting.base import Cutting, FeatureRows, end_id, start_id
-from jax_lm.preprocessing.cutting.runs import EMPTY, Runs, document_runs, framed_rows
+from jax_lm.preprocessing.cutting.runs import EMPTY, Runs, covered, document_runs, framed_rows
 from jax_lm.preprocessing.tokenized import TokenizedDocuments
 
 
@@ -19,7 +18,7 @@ def cut_windows(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
     than the minimum are left out and counted.
 
     Raises:
-        UsageError: T has no room for text.
+        JaxLMError: T has no room for text.
     """
     begin, end = start_id(cutting.special), end_id(cutting.special)
     chunk = _chunk(cutting, (begin is not None) + (end is not None))
@@ -34,7 +33,7 @@ def cut_windows(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
         dropped[EMPTY] = empty
     features = framed_rows(documents, kept, cutting)
     held = np.minimum(kept.length, cutting.sequence_length + 1 - (begin is not None))
-    cut_off = int(whole.length.sum()) - _covered(kept.start, held, len(documents.ids))
+    cut_off = int(whole.length.sum()) - covered(kept.start, held, len(documents.ids))
     return features._replace(dropped=dropped, cut_off=cut_off)
 
 
@@ -45,7 +44,7 @@ def _chunk(cutting: Cutting, needed: int) -> int:
         reserved = max(reserved, needed)
     chunk = cutting.sequence_length - reserved + 1
     if chunk < 1:
-        raise UsageError(
+        raise JaxLMError(
             f"--max-sequence-length {cutting.sequence_length} leaves no room for text beside "
             f"{reserved} special tokens"
         )
@@ -70,10 +69,3 @@ def _long_enough(windows: Runs, cutting: Cutting, chunk: int) -> tuple[Runs, dic
     left_out = int((~kept).sum())
     reason = f"windows shorter than {least}"
     return windows.chosen(kept), {reason: left_out} if left_out else {}
-
-
-def _covered(starts: Int[np.ndarray, "runs"], lengths: Int[np.ndarray, "runs"], tokens: int) -> int:
-    """How many tokens lie in at least one run."""
-    change = np.bincount(starts, minlength=tokens + 1)
-    change -= np.bincount(starts + lengths, minlength=tokens + 1)
-    return int((np.cumsum(change) > 0).sum())

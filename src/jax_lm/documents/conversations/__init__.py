@@ -1,0 +1,1 @@
+"""Conversations: records of messages -> weighted segments, through a chat template."""

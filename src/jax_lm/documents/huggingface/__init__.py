@@ -1,0 +1,1 @@
+"""Data sets of the ``datasets`` library as sources of documents."""

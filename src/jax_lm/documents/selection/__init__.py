@@ -1,0 +1,1 @@
+"""Which documents are kept, and what of their text; sources mixed in shares."""

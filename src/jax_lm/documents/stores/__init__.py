@@ -1,0 +1,1 @@
+"""Documents with random access by one integer: SQLite + zstd files, and MongoDB."""

@@ -1,0 +1,1 @@
+"""SentencePiece models: read, converted and trained."""
