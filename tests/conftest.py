@@ -4,10 +4,13 @@ import argparse
 import inspect
 import os
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.google_storage import running_server
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -20,6 +23,13 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"needs the sample corpora in {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def google_storage() -> Iterator[str]:
+    """Address of a server that speaks Google Cloud Storage's protocol."""
+    with running_server() as address:
+        yield address
 
 
 class TinyFeatures(NamedTuple):

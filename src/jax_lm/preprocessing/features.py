@@ -26,6 +26,7 @@ COLUMN_TYPES = {
 }
 # Measured on ids: smaller and twice as fast as dictionary or plain pages under zstd.
 SPLIT_COLUMNS = ("input_ids", "labels", "loss_weights", "target_ids")
+BATCH_VALUES = 65_536
 ROW_GROUP_ROWS = 16_384
 ROW_GROUP_IDS = 4_194_304
 
@@ -72,16 +73,16 @@ def write_features(path: Path, parts: Iterable[FeatureRows]) -> tuple[str, ...]:
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    names = schema.names
-    split = [f"{name}.list.element" for name in SPLIT_COLUMNS if name in names]
-    others = [f"{name}.list.element" for name in names if name not in SPLIT_COLUMNS]
+    split = [f"{name}.list.element" for name in SPLIT_COLUMNS if name in schema.names]
     return pq.ParquetWriter(
         path,
         schema,
         compression="zstd",
         compression_level=1,
-        use_dictionary=["subset", *others],
+        use_dictionary=["subset"],  # masks are written half as fast with one
         column_encoding=dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
+        write_statistics=["num_bytes", "subset"],  # least and greatest id tell nothing
+        write_batch_size=BATCH_VALUES,
     )
 
 

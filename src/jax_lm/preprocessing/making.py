@@ -17,7 +17,7 @@ from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import PartialSet, Say
 from jax_lm.preprocessing.progress import shown_progress
 from jax_lm.preprocessing.publishing import publish
-from jax_lm.preprocessing.shard_writing import ShardWriting
+from jax_lm.preprocessing.shard_writing import ShardWriting, lend_tokenizer
 from jax_lm.preprocessing.shards import Run, Shard, ShardResult, plan_runs, plan_shards
 from jax_lm.preprocessing.special_ids import choose_special_ids
 from jax_lm.tokenizers.encoders.base import Engine
@@ -59,6 +59,7 @@ class Making:
         try:
             engine = engine_for(self.source, shards, self.tokenizer, self.options.engine)
             self.say(engine.sentence())
+            lend_tokenizer(self.tokenizer.use(engine.name))
             self._mark_copies(shards)
             results = self._write_shards(shards, special, engine.name)
         except JaxLMError:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from jax_lm.preprocessing.tally import Tally
 from jax_lm.preprocessing.tokenized import TokenizedDocuments, tokenize
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.encoders.base import Engine
-from jax_lm.tokenizers.pretrained import load_tokenizer
+from jax_lm.tokenizers.pretrained import PretrainedTokenizer, load_tokenizer
 from jax_lm.types import Document
 
 
@@ -107,10 +106,20 @@ def _subset_totals(
     }
 
 
-@lru_cache(maxsize=2)
+_LOADED: dict[tuple[str, Engine], Tokenizer] = {}
+"""Tokenizers of this process, by fingerprint and encoder."""
+
+
+def lend_tokenizer(tokenizer: PretrainedTokenizer) -> None:
+    """Spare workers that are threads of this process the loading."""
+    _LOADED[tokenizer.fingerprint(), tokenizer.engine] = tokenizer
+
+
 def _tokenizer(directory: Path, fingerprint: str, engine: Engine) -> Tokenizer:
     """Load the tokenizer once a process, and make sure that it is the planned one."""
-    tokenizer = load_tokenizer(directory, engine)
-    if tokenizer.fingerprint() != fingerprint:
-        raise JaxLMError(f"{directory}: the tokenizer changed while the run was going on")
-    return tokenizer
+    if (fingerprint, engine) not in _LOADED:
+        tokenizer = load_tokenizer(directory, engine)
+        if tokenizer.fingerprint() != fingerprint:
+            raise JaxLMError(f"{directory}: the tokenizer changed while the run was going on")
+        _LOADED[fingerprint, engine] = tokenizer
+    return _LOADED[fingerprint, engine]

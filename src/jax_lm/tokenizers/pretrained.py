@@ -96,7 +96,7 @@ class PretrainedTokenizer:
         other.__dict__.update(self.__dict__, engine=engine, _encoders={})
         return other
 
-    @property
+    @cached_property
     def description(self) -> str:
         """The text of a ``tokenizer.json``."""
         text: str = self._library.to_str()
@@ -162,8 +162,10 @@ class PretrainedTokenizer:
 
     def text_description(self, parse_special: bool) -> str:
         """A ``tokenizer.json`` that finds special tokens in text, or takes them for text."""
-        if parse_special:
-            return self.description
+        return self.description if parse_special else self._ordinary_description
+
+    @cached_property
+    def _ordinary_description(self) -> str:
         return json.dumps(for_ordinary_text(json.loads(self.description)), ensure_ascii=False)
 
     def _encoder(self, parse_special: bool) -> Encoder:
@@ -207,6 +209,10 @@ class PretrainedTokenizer:
 
     def fingerprint(self) -> str:
         """Hex sha256 of the description in canonical JSON."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         description = json.loads(self.description)
         canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()

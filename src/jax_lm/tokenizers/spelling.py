@@ -16,6 +16,7 @@ def byte_alphabet() -> dict[str, int]:
 
 
 BYTES = byte_alphabet()
+_ALPHABET = frozenset(BYTES)
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
 """How SentencePiece names the byte of a character outside its vocabulary."""
 NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
@@ -24,7 +25,7 @@ NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 
 def byte_level_spelling(token: str) -> bytes:
     """The bytes a token of a byte-level vocabulary spells, as the ``tokenizers`` decoder has it."""
-    if all(character in BYTES for character in token):
+    if _ALPHABET.issuperset(token):
         return bytes(BYTES[character] for character in token)
     return token.encode("utf-8")  # an added token is written as it reads
 

@@ -66,8 +66,7 @@ def choose_engine(
         if wanted == "auto":
             return EngineChoice("tokenizers", _version("tokenizers"), "characters need no search")
         raise JaxLMError(f"{wanted} does not cut characters; leave the choice to auto")
-    texts = [*_first_bytes(sample_texts), *_awkward(tokenizer)]
-    comparison = _Comparison(tokenizer, texts)
+    comparison = _Comparison(tokenizer, list(_first_bytes(sample_texts)))
     reasons = []
     for name in FAST if wanted == "auto" else (wanted,):
         if wanted == "auto" and installed_version(name) is None:
@@ -91,18 +90,23 @@ class Differs(JaxLMError):
 class _Comparison:
     """The library's ids of some texts, computed once, and whether another's are the same."""
 
-    def __init__(self, tokenizer: PretrainedTokenizer, texts: Sequence[str]):
-        self._texts = texts
-        self._descriptions = [tokenizer.text_description(parse) for parse in (False, True)]
-        self._expected = [_ids(LibraryEncoder(one), texts) for one in self._descriptions]
-        size = sum(len(text.encode("utf-8")) for text in texts)
-        self.verdict = f"its ids equal tokenizers' on {len(texts):,} texts ({size / 1e6:.1f} MB)"
+    def __init__(self, tokenizer: PretrainedTokenizer, sample: Sequence[str]):
+        awkward = _awkward(tokenizer)
+        # Where special tokens are found, what lies between them is cut as without them.
+        self._texts = {False: [*sample, *awkward], True: awkward}
+        self._descriptions = {parse: tokenizer.text_description(parse) for parse in self._texts}
+        self._expected = {
+            parse: _ids(LibraryEncoder(self._descriptions[parse]), texts)
+            for parse, texts in self._texts.items()
+        }
+        size = sum(len(text.encode("utf-8")) for text in sample)
+        self.verdict = f"its ids equal tokenizers' on {len(sample):,} texts ({size / 1e6:.1f} MB)"
 
     def check(self, name: Engine) -> None:
         """Raise Refused or Differs unless the ids are the same."""
-        for description, expected in zip(self._descriptions, self._expected, strict=True):
-            found = _ids(build_encoder(name, description), self._texts)
-            for text, ours, theirs in zip(self._texts, found, expected, strict=True):
+        for parse, texts in self._texts.items():
+            found = _ids(build_encoder(name, self._descriptions[parse]), texts)
+            for text, ours, theirs in zip(texts, found, self._expected[parse], strict=True):
                 if not np.array_equal(ours, theirs):
                     raise Differs(f"{name} cuts {text[:40]!r} otherwise than tokenizers does")
 
