@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import write_corpus
-from recording import in_fresh_process, peak_megabytes, record
+from recording import in_fresh_process, peak_megabytes, record, recorded
 
 LENGTH = 1024
 MEASURED = ("jax_lm", "run_clm", "tokenizers", "gigatoken")
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("texts", type=Path, help="directory of .txt files, or a corpus to measure")
     parser.add_argument("tokenizer", type=Path, help="a tokenizer.json")
     parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--part", choices=["all", "compare", "memory"], default="all")
     parser.add_argument("--measure", choices=MEASURED)
     given = parser.parse_args()
     if given.measure is not None:
@@ -45,10 +46,13 @@ def main() -> None:
             found.setdefault("seconds", time.perf_counter() - started)
             print("\n" + json.dumps(found | {"peak_megabytes": peak_megabytes()}))
         return
+    result = recorded("preprocess") if given.part != "all" else {}
     with tempfile.TemporaryDirectory() as folder:
-        result = compare(given.texts, given.tokenizer, given.megabytes, Path(folder))
-        memory = dict(memory_by_size(given.texts, given.tokenizer, Path(folder)))
-    record("preprocess", {**result, "memory": memory})
+        if given.part != "memory":
+            result |= compare(given.texts, given.tokenizer, given.megabytes, Path(folder))
+        if given.part != "compare":
+            result["memory"] = dict(memory_by_size(given.texts, given.tokenizer, Path(folder)))
+    record("preprocess", result)
 
 
 def compare(texts: Path, tokenizer: Path, megabytes: int, folder: Path) -> dict[str, Any]:

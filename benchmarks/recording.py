@@ -23,6 +23,12 @@ def record(name: str, result: Mapping[str, Any]) -> None:
     print(f"written to {path}; tables: python benchmarks/tables.py")
 
 
+def recorded(name: str) -> dict[str, Any]:
+    """What ``results/NAME.json`` holds already."""
+    values: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return values
+
+
 def in_fresh_process(script: str, *args: str) -> dict[str, Any]:
     """What ``script ARGS`` prints as JSON on its last line, with seconds and peak memory."""
     started = time.perf_counter()

@@ -5,7 +5,10 @@ import pytest
 
 from jax_lm.cli.main import main
 
-OPTIONAL_MODULES = ("apache_beam", "datasets", "tensorboard", "torch", "transformers")
+OPTIONAL_MODULES = (
+    "apache_beam", "datasets", "fastokens", "gcsfs", "gigatoken", "orjson", "pymongo", "s3fs",
+    "sentencepiece", "sentencex", "tensorboard", "torch", "transformers",
+)  # fmt: skip
 
 
 def test_says_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:

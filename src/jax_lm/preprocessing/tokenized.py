@@ -106,7 +106,8 @@ class _Growing:
     ids: list[np.ndarray] = field(default_factory=list)
     num_bytes: list[np.ndarray] = field(default_factory=list)
     lengths: list[np.ndarray] = field(default_factory=list)
-    weights: list[np.ndarray] = field(default_factory=list)
+    weights: list[np.ndarray | None] = field(default_factory=list)
+    """None: all are 1."""
     subset_ids: list[int] = field(default_factory=list)
     subsets: dict[str, int] = field(default_factory=dict)
     ends: list[np.ndarray] = field(default_factory=list)
@@ -132,20 +133,29 @@ class _Growing:
         self.tokens += len(encoded.ids)
 
     def join(self) -> TokenizedDocuments:
-        whole = np.concatenate([np.empty(0, np.float32), *self.weights])
         lengths = np.concatenate([np.zeros(1, np.int64), *self.lengths])
         none = np.empty(0, np.int32)
         return TokenizedDocuments(
             ids=np.concatenate([none, *self.ids]),
             num_bytes=np.concatenate([none, *self.num_bytes]),
             offsets=np.cumsum(lengths, dtype=np.int64),
-            weights=None if (whole == 1).all() else whole,
+            weights=self._all_weights(),
             subset_ids=np.array(self.subset_ids, np.int32),
             subsets=tuple(self.subsets),
             sentence_ends=None
             if self.sentence_ends is None
             else np.concatenate([np.empty(0, np.int64), *self.ends]),
             text_bytes=self.text_bytes,
+        )
+
+    def _all_weights(self) -> np.ndarray | None:
+        if all(weights is None for weights in self.weights):
+            return None
+        return np.concatenate(
+            [
+                np.ones(len(ids), np.float32) if weights is None else weights
+                for weights, ids in zip(self.weights, self.ids, strict=True)
+            ]
         )
 
 
@@ -163,10 +173,10 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def _weights(segmented: list[Sequence[Segment]], encoded: Encoded) -> np.ndarray:
+def _weights(segmented: list[Sequence[Segment]], encoded: Encoded) -> np.ndarray | None:
     weights = np.array([s.weight for segments in segmented for s in segments], np.float32)
     if (weights == 1).all():
-        return np.ones(len(encoded.ids), np.float32)
+        return None
     return np.repeat(weights, np.diff(encoded.offsets))
 
 

@@ -37,12 +37,20 @@ class OptionalPart(NamedTuple):
 
 OPTIONAL_PARTS = (
     ("apache-beam", "preprocess documents into features", "'jax-lm[beam]'"),
+    ("gigatoken", "encode text many times as fast", "'jax-lm[fast]'"),
+    ("fastokens", "the same, where gigatoken does not take a tokenizer", "'jax-lm[fast]'"),
+    ("orjson", "read JSON lines faster", "'jax-lm[fast]'"),
+    ("sentencepiece", "train SentencePiece tokenizers", "'jax-lm[sentencepiece]'"),
+    ("sentencex", "preprocess --sentences", "'jax-lm[sentences]'"),
+    ("gcsfs", "gs:// sources", "'jax-lm[remote]'"),
+    ("s3fs", "s3:// sources", "'jax-lm[remote]'"),
+    ("pymongo", "mongodb:// sources and stores", "'jax-lm[mongodb]'"),
     ("jax-cuda13-plugin", "NVIDIA GPUs", "'jax-lm[cuda]'"),
     ("libtpu", "TPUs", "'jax-lm[tpu]'"),
     ("tensorboard", "look at RUN/tensorboard", "tensorboard"),
     ("transformers", "load an exported model elsewhere", "transformers"),
     ("torch", "run an exported model in transformers", "torch"),
-    ("datasets", "read Parquet features elsewhere", "datasets"),
+    ("datasets", "hf-dataset: sources", "'jax-lm[datasets]'"),
 )
 
 

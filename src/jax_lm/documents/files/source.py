@@ -72,7 +72,7 @@ class FileSource:
     """Files of the named directories that have another suffix and so are not read."""
     rejects: list[RejectedRecord] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
-    left_off: LeftOff[Any] = field(default_factory=LeftOff, compare=False, repr=False)
+    left_off: LeftOff[Iterator[Any]] = field(default_factory=LeftOff, compare=False, repr=False)
 
     def fingerprint(self) -> str:
         """Hex sha256 over names, formats' settings, sizes and modification times or etags."""

@@ -29,7 +29,7 @@ class RowSource:
         self.on_bad_record = on_bad_record
         self.rejects: list[RejectedRecord] = []
         self.dropped: Counter[str] = Counter()
-        self._left_off: LeftOff[tuple[Any, str]] = LeftOff()
+        self._left_off: LeftOff[Iterator[tuple[Any, str]]] = LeftOff()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is open: a worker opens its own."""

@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
+from jax_lm.documents.left_off import LeftOff
 from jax_lm.documents.reading import MixtureStops, check_weights
 from jax_lm.documents.statistics import num_bytes
 from jax_lm.errors import JaxLMError, UsageError
@@ -78,6 +79,7 @@ class MixtureSource:
         self.dropped: Counter[str] = Counter()
         self._marks = [Mark(0, (START,) * len(sources))]
         self._cuts: dict[int, list[Cursor]] = {}
+        self._left_off: LeftOff[_Drawing] = LeftOff()
 
     @property
     def name(self) -> str:
@@ -116,16 +118,21 @@ class MixtureSource:
         """
         if start >= END:
             return
+        drawing = self._left_off.take(start) or self._drawing_at(start)
+        while stop is None or Cursor(0, drawing.ordinal) < stop:
+            document = drawing.draw()
+            if document is None:
+                return
+            yield Cursor(0, drawing.ordinal), document
+        self._left_off.keep(stop, drawing)
+
+    def _drawing_at(self, start: Cursor) -> "_Drawing":
         place = bisect_right(self._marks, start.offset, key=lambda mark: mark.ordinal) - 1
         drawing = _Drawing(self, self._marks[place])
         with self._unheard():
             while drawing.ordinal < start.offset and drawing.draw() is not None:
                 pass
-        while stop is None or Cursor(0, drawing.ordinal) < stop:
-            document = drawing.draw()
-            if document is None:
-                break
-            yield Cursor(0, drawing.ordinal), document
+        return drawing
 
     def _plan(self, target_bytes: int) -> list[Cursor]:
         """The beginnings of the ranges; where the sources stand at each is remembered."""
