@@ -39,8 +39,8 @@ def test_runs_the_command_line_as_an_ordinary_user() -> None:
 def test_extra_is_a_build_argument() -> None:
     assert values("ARG") == ["EXTRA=cpu"]
     (install,) = [run for run in values("RUN") if "-c constraints.txt" in run]
-    for extra, expected in (("cpu", "beam"), ("cuda", "beam,cuda"), ("tpu", "beam,tpu")):
-        assert chosen_extras(install, extra) == (0, f".[{expected}]")
+    for extra, expected in (("cpu", ""), ("cuda", ",cuda"), ("tpu", ",tpu")):
+        assert chosen_extras(install, extra) == (0, f".[beam,fast{expected}]")
     assert chosen_extras(install, "gpu")[0] == 1
 
 

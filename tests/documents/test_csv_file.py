@@ -101,3 +101,12 @@ def test_a_korean_corpus_of_questions_and_answers(shared_data: Path) -> None:
         row["Q"] in document.text and row["A"] in document.text
         for row, document in zip(rows, documents, strict=True)
     )
+
+
+def test_a_byte_order_mark_before_a_quoted_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes('"text","id"\r\n"blå, bær","1"\r\n'.encode("utf-8-sig"))
+    source = open_source(str(path))
+    assert [(d.text, d.id, d.metadata) for _, d in source.read(START)] == [
+        ("blå, bær", "a.csv@16", {"id": "1"})
+    ]

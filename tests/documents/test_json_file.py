@@ -112,3 +112,55 @@ def test_a_share_gpt_file(shared_data: Path) -> None:
     texts = read(path)
     assert len(texts) == len(json.loads(path.read_text()))
     assert texts[0].startswith("User: Who are you?\nAssistant: I am Vicuna")
+
+
+def write_tagged(path: Path, count: int) -> list[str]:
+    """Records one after another, each with a list of objects before its text."""
+    texts = [f"doc {i} " + "x" * (i * 37 % 900) for i in range(count)]
+    records = [
+        {"tags": [{"text": "INNER TAG"}], "id": i, "text": text} for i, text in enumerate(texts)
+    ]
+    path.write_text("\n".join(map(json.dumps, records)))
+    return texts
+
+
+@pytest.mark.parametrize("target_bytes", [1, 5000, 10**9])
+def test_a_record_with_a_list_is_whole_wherever_the_window_ends(
+    tmp_path: Path, target_bytes: int
+) -> None:
+    texts = write_tagged(tmp_path / "a.json", 60)
+    source = open_source(str(tmp_path / "a.json"))
+    ranges = source.ranges(target_bytes)
+    joined = [d.text for cut in ranges for _, d in source.read(cut.start, cut.stop)]
+    assert joined == texts
+    apart = [d.text for cut in ranges for _, d in open_source(source).read(cut.start, cut.stop)]
+    assert apart == texts
+
+
+def test_a_record_without_text_is_no_box_among_records(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    tagged = [{"text": "a"}, {"tags": [{"text": "INNER TAG"}]}, {"text": "b"}]
+    path.write_text("\n".join(map(json.dumps, tagged)))
+    with pytest.raises(BadRecord, match=r"a\.json:2: .*found 'tags'"):
+        read(path)
+    source = open_source(str(path), ReadingOptions(on_bad_record="skip"))
+    joined = [d.text for cut in source.ranges(1) for _, d in source.read(cut.start, cut.stop)]
+    assert joined == ["a", "b"]
+    assert len(source.rejects) == 1
+
+
+def test_a_text_behind_a_long_list_is_never_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_text, "LONG_VALUE", 1000)
+    monkeypatch.setattr(json_text, "WINDOW", min(json_text.WINDOW, 512))
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"data": MANY, "text": "of its own"}))
+    for on_bad_record in ("stop", "skip"):
+        with pytest.raises(BadRecord, match=r"a text of its own, 'text'; read .* \?records=KEY"):
+            read(path, on_bad_record=on_bad_record)
+    assert read(path, "?records=data") == [record["text"] for record in MANY]
+    path.write_text(json.dumps({"text": "of its own", "data": MANY}))
+    assert read(path) == ["of its own"]
+    path.write_text(json.dumps({"data": MANY, "title": "no text"}))
+    assert read(path) == [record["text"] for record in MANY]

@@ -3,6 +3,7 @@
 import json
 import random
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -57,34 +58,39 @@ def start(corpus: Path, prefix: Path, **given) -> subprocess.Popen[str]:
     return subprocess.Popen(words, **{**quiet, **given})
 
 
-def kill_and_go_on(corpus: Path, prefix: Path, moments: list[float]) -> None:
-    """Kill so many runs, each so many seconds after its folder is there, then let one end."""
+def kill_at(corpus: Path, prefix: Path, shards: int) -> None:
+    """Kill a run once so many shards are there, in the middle of whatever it does then."""
     partial = prefix.with_name(f"_{prefix.name}.partial")
-    for seconds in moments:
-        run = start(corpus, prefix)
-        while not partial.exists() and run.poll() is None:
-            time.sleep(0.001)
-        time.sleep(seconds)
-        run.kill()
-        run.communicate()
-    assert main(command(corpus, prefix)) == 0
-    assert not partial.exists()
+    run = start(corpus, prefix)
+    while len(list(partial.glob("shard-*.parquet"))) < shards and run.poll() is None:
+        time.sleep(0.001)
+    run.kill()
+    run.communicate()
+    assert run.returncode == -signal.SIGKILL, "the run ended before it could be killed"
+    assert partial.exists() and not manifest_path(str(prefix)).exists()
 
 
 def test_a_killed_run_gives_the_same_bytes(corpus: Path, whole, tmp_path: Path) -> None:
-    kill_and_go_on(corpus, tmp_path / "set", [0.8, 2.5])
-    assert contents(tmp_path / "set") == whole
+    prefix = tmp_path / "set"
+    kill_at(corpus, prefix, 3)
+    kill_at(corpus, prefix, 11)
+    assert main(command(corpus, prefix)) == 0
+    assert contents(prefix) == whole
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(5))
 def test_runs_killed_at_random_moments_give_the_same_bytes(
     corpus: Path, whole, tmp_path: Path, seed: int
 ) -> None:
-    drawn = random.Random(seed)
-    moments = [drawn.uniform(0, 4) for _ in range(KILLS // 4)]
-    kill_and_go_on(corpus, tmp_path / "set", moments)
-    assert contents(tmp_path / "set") == whole
+    """Twenty kills in all, four of each set, on its way from nothing to its last shards."""
+    prefix = tmp_path / "set"
+    chance = random.Random(seed)
+    for shards in sorted(chance.sample(range(len(whole) - 4), KILLS // 5)):
+        kill_at(corpus, prefix, shards)
+    assert main(command(corpus, prefix)) == 0
+    assert contents(prefix) == whole
+    assert not prefix.with_name("_set.partial").exists()
 
 
 def test_a_full_disk_stops_cleanly_and_can_be_continued(

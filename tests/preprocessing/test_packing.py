@@ -8,6 +8,8 @@ from jax_lm.preprocessing.cutting.base import Cutting, needed_kind
 from jax_lm.preprocessing.cutting.packed import pack
 from jax_lm.preprocessing.manifest import SpecialIds
 from jax_lm.preprocessing.tokenized import tokenize
+from jax_lm.tokenizers.base import Encoded
+from jax_lm.types import Document, Segment
 from tests.preprocessing.preprocessing_fakes import EOS, ByteTokenizer, document
 
 TEXTS = ["Blåbærsyltetøy på brødskiva.", "안녕하세요 세계", "", "The cat sat on the mat.\n", "é"]
@@ -168,3 +170,21 @@ def test_sentence_ends_are_places_in_the_row():
     part = packed(document("ab", subset="x"), document("cde"), document("f"), sentences=True)
     # x: EOS a b EOS; the rest: EOS c d | e EOS f | EOS
     assert part.rows.sentence_ends.tolist() == [[3, -1], [-1, -1], [1, 3]]
+
+
+def test_sentences_end_within_their_own_segment_whatever_markup_spells():
+    class Marked(ByteTokenizer):
+        """Markup is one token that spells nothing."""
+
+        def encode_batch(self, texts, *, parse_special=False):
+            encoded = super().encode_batch(texts)
+            if not parse_special:
+                return encoded
+            ones = np.ones(len(texts), np.int32)
+            return Encoded(257 * ones, np.arange(len(texts) + 1, dtype=np.int64), 0 * ones)
+
+    turns = (Segment("<|user|>", 0, markup=True), Segment("Hi. Yo."), Segment("<|end|>", 0, True))
+    documents = [Document(turns, "a"), Document(turns, "b")]
+    tokens = tokenize(documents, Marked(), sentence_ends=lambda text: [3, len(text)])
+    assert tokens.offsets.tolist() == [0, 9, 18]
+    assert tokens.sentence_ends.tolist() == [4, 8, 13, 17]

@@ -26,6 +26,7 @@ def result(index):
         index=index,
         kind="shift",
         columns=(),
+        place=(0, 0, 1, 0),
         subsets={},
         dropped={},
         text_bytes=2_000_000,

@@ -1,7 +1,11 @@
 """The same bytes whatever runs the shards: any Beam runner, any number and kind of workers."""
 
+import gzip
 import hashlib
+import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jax_lm.cli.main import main
@@ -12,14 +16,9 @@ from jax_lm.preprocessing.shards import Shard, plan_runs
 from tests.conftest import TinyFeatures
 
 WAYS = {
-    "threads": ("--num-workers", "4"),
     "bundles": ("--runner", "BundleBasedDirectRunner"),
     "old name": ("--runner", "FnApiRunner"),
     "flags passed on": ("--num-workers", "1", "--beam-options=--direct_num_workers=2"),
-}
-SLOW_WAYS = {
-    "two processes": ("--num-workers", "2", "--workers", "processes"),
-    "four processes": ("--num-workers", "4", "--workers", "processes"),
 }
 
 
@@ -31,15 +30,33 @@ def digest(prefix: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def make(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFactory):
-    """Preprocess the tiny corpus in small shards, with more flags; returns the files' digest."""
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, ...]]:
+    """Sources that keep something from one shard to the next, and the flags they are read with."""
+    folder = tmp_path_factory.mktemp("corpora")
+    texts = [f"{i} blåbær " + "fisk og katt " * (i % 9) for i in range(150)]
+    lines = [json.dumps({"text": text}) + "\n" for text in [*texts, *texts[::5]]]
+    (folder / "plain.jsonl").write_text("".join(lines))
+    (folder / "packed.jsonl.gz").write_bytes(gzip.compress("".join(lines[::-1]).encode()))
+    pq.write_table(pa.table({"text": texts}), folder / "table.parquet")
+    paths = {path.name.split(".")[0]: str(path) for path in folder.iterdir()}
+    cleaned = ("--remove-urls", "--min-characters", "20", "--deduplicate", "exact")
+    return {
+        "plain": (paths["plain"],),
+        "compressed": (paths["packed"], *cleaned),
+        "one row group": (paths["table"], "--mode", "rolling"),
+        "a mixture": (paths["plain"], paths["packed"], "--weights", "0.5", "0.5"),
+    }
 
-    def run(*flags: str) -> str:
+
+@pytest.fixture(scope="module")
+def make(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFactory):
+    """Preprocess a corpus in small shards, with more flags; returns the files' digest."""
+
+    def run(corpus: tuple[str, ...], *flags: str) -> str:
         prefix = str(tmp_path_factory.mktemp("way") / "set")
-        corpus, tokenizer = str(tiny_features.held_out_text), str(tiny_features.tokenizer)
-        base = ["preprocess", corpus, "--tokenizer", tokenizer, "--output", prefix]
-        shape = ["--max-sequence-length", "16", "--lines", "--shard-size", "500"]
-        assert main([*base, *shape, *flags]) == 0
+        command = ["preprocess", *corpus, "--tokenizer", str(tiny_features.tokenizer)]
+        shape = ["--max-sequence-length", "16", "--shard-size", "1500", "--output", prefix]
+        assert main([*command, *shape, *flags]) == 0
         assert len(feature_files(prefix)) > 4
         return digest(prefix)
 
@@ -47,19 +64,29 @@ def make(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def plain(make) -> str:
-    return make("--num-workers", "1")
+def plain(make, corpora) -> dict[str, str]:
+    return {name: make(corpus, "--num-workers", "1") for name, corpus in corpora.items()}
+
+
+KINDS = ("plain", "compressed", "one row group", "a mixture")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_give_the_bytes_of_one_worker(make, corpora, plain, kind: str) -> None:
+    assert make(corpora[kind], "--num-workers", "4") == plain[kind]
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-def test_the_bytes_are_those_of_one_worker(make, plain: str, way: tuple[str, ...]) -> None:
-    assert make(*way) == plain
+def test_other_runners_give_the_bytes_of_one_worker(make, corpora, plain, way) -> None:
+    assert make(corpora["compressed"], *way) == plain["compressed"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", SLOW_WAYS.values(), ids=SLOW_WAYS.keys())
-def test_processes_give_the_bytes_of_one_worker(make, plain: str, way: tuple[str, ...]) -> None:
-    assert make(*way) == plain
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", ["2", "4"])
+def test_processes_give_the_bytes_of_one_worker(make, corpora, plain, kind, count) -> None:
+    processes = ("--num-workers", count, "--workers", "processes")
+    assert make(corpora[kind], *processes) == plain[kind]
 
 
 def test_local_workers_are_threads_unless_processes_are_asked_for() -> None:

@@ -5,7 +5,8 @@ import pytest
 
 from jax_lm.errors import JaxLMError
 from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
-from jax_lm.tokenizers.pretrained import load_tokenizer
+from jax_lm.tokenizers.pretrained import PretrainedTokenizer, load_tokenizer
+from jax_lm.tokenizers.special import SpecialTokens
 
 EOS = "<|endoftext|>"
 
@@ -115,3 +116,12 @@ def test_gpt_neoxs_added_spaces_are_text(shared_data: Path) -> None:
     assert tokenizer.decode(ids) == text
     assert tokenizer.token_byte_lengths()[ids].sum() == len(text)
     assert (tokenizer.eos_id, tokenizer.pad_id) == (0, 1)
+
+
+def test_the_fingerprint_knows_which_token_ends_a_text(tmp_path: Path) -> None:
+    tokenizer = train_byte_level_bpe(["a b"], vocab_size=258, special_tokens=("<|a|>", "<|b|>"))
+    prints = set()
+    for name in ("<|a|>", "<|b|>"):
+        special = SpecialTokens(eos=name)
+        prints.add(PretrainedTokenizer(tokenizer.description, special).fingerprint())
+    assert len(prints) == 2

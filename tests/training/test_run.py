@@ -209,7 +209,7 @@ def test_a_failed_save_is_told_and_training_goes_on(
 
 
 def test_several_held_out_sets_have_names(config: TrainConfig) -> None:
-    sets = (f"own={config.data.train}", f"other={config.data.validation[0]}")
+    sets = (f"own={config.data.train[0]}", f"other={config.data.validation[0]}")
     data = replace(config.data, validation=sets)
     run = train(replace(config, data=data, steps=1), quiet)
     metrics = read_metrics(run / "metrics.jsonl")[-1]

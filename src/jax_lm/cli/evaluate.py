@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from jax_lm.cli.arguments import parse
+from jax_lm.documents.reading import ReadingOptions
 
 DESCRIPTION = """Loss, perplexity, accuracy and bits per byte of a model on text.
 
@@ -16,7 +17,7 @@ Example: jax-lm evaluate runs/quickstart 'stdlib?split=validation' --method roll
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(ReadingOptions):
     """What to evaluate, and how."""
 
     model: tyro.conf.Positional[str]
@@ -34,10 +35,6 @@ class Arguments:
     """Windows scored at once; the numbers do not depend on it."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the computation."""
-    max_documents: int | None = None
-    """Score at most this many documents."""
-    lines: bool = False
-    """Each line of a .txt file is a document; default: each file is."""
     compressors: bool = True
     """Print what zlib and xz reach on the same documents."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=("--output-path",))] = None

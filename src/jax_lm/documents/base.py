@@ -76,6 +76,8 @@ class DocumentSource(Protocol):
         """Cut the source into contiguous runs of about ``target_bytes`` bytes each.
 
         The cut depends only on the source and ``target_bytes``; the runs in order are the source.
+        Sources of equal fingerprints are cut alike. Where cuts are not to be had otherwise, as in
+        a compressed file, finding them reads the source once more than its documents are read.
         """
         ...
 

@@ -18,7 +18,7 @@ from jax_lm.types import Document
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions:
+class EvaluateOptions(ReadingOptions):
     """How documents are scored."""
 
     method: Method = "rolling"
@@ -28,8 +28,6 @@ class EvaluateOptions:
     """Context of rolling windows in tokens; None: half the window."""
     batch_size: int = 16
     dtype: str = "float32"
-    max_documents: int | None = None
-    lines: bool = False
     compressors: bool = True
     """Also compress the documents, for comparison."""
 
@@ -99,9 +97,7 @@ def evaluate(model: str, specs: Sequence[str], options: EvaluateOptions) -> Eval
         context=options.context_length,
         model_context=opened.model.config.context_length,
     )
-    source = open_source(
-        specs, ReadingOptions(max_documents=options.max_documents, lines=options.lines)
-    )
+    source = open_source(specs, options)
     yardstick = CompressionYardstick()
     seen = _Seen(source, yardstick.add if options.compressors else lambda text: None)
     with Progress(None, "tokens", label="scored") as progress:

@@ -1,7 +1,7 @@
 """Parquet features -> flat arrays on disk, once, so that rows can be read in any order."""
 
 import json
-import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,16 +34,16 @@ def stored_key(directory: Path) -> str | None:
 
 def decode(prefix: str, manifest: Manifest, directory: Path, key: str) -> None:
     """Write the arrays of a set; the directory appears whole, whoever else makes it too."""
-    temporary = directory.with_name(f"{directory.name}.tmp-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = directory.with_name(f"{directory.name}.tmp-{secrets.token_hex(4)}")
     temporary.mkdir()
     try:
         shapes = _shapes(prefix, manifest)
         subsets = _write_arrays(prefix, manifest, shapes, temporary)
         index = {"key": key, "subsets": subsets, "arrays": list(shapes)}
         (temporary / INDEX).write_text(json.dumps(index))
-        shutil.rmtree(directory, ignore_errors=True)
-        temporary.rename(directory)
+        if stored_key(directory) != key:  # another process may read what it has just made
+            shutil.rmtree(directory, ignore_errors=True)
+            temporary.rename(directory)
     except OSError:
         if stored_key(directory) != key:  # else another process has just made the same arrays
             raise

@@ -111,9 +111,13 @@ class Making:
             started = True
 
     def _found(self, shards: list[Shard]) -> dict[int, ShardResult]:
-        results = [self.partial.result(shard.index) for shard in shards]
         strict = self.options.on_bad_record == "stop"
-        return {r.index: r for r in results if r and not (strict and r.rejected)}
+        found = {}
+        for shard in shards:
+            result = self.partial.result(shard.index)
+            if result and result.place == shard.place and not (strict and result.rejected):
+                found[shard.index] = result
+        return found
 
     def _writing(self, engine: Engine, cutting: Cutting) -> ShardWriting:
         return ShardWriting(

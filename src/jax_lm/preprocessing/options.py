@@ -115,6 +115,8 @@ class PreprocessOptions(ReadingOptions):
                 f"--context-length {self.context_length} is more than --max-sequence-length "
                 f"{self.max_sequence_length}"
             )
+        if self.sentences and self.parse_special_tokens:
+            raise UsageError("--sentences does not go with --parse-special-tokens")
         self._refuse_flags_of_other_modes()
         try:
             _ = self.row_length

@@ -111,7 +111,7 @@ class PartialSet:
         content = _read_json(result_path(self.folder, index))
         if not content:
             return None
-        lists = {key: tuple(content[key]) for key in ("rejected", "columns")}
+        lists = {key: tuple(content[key]) for key in ("rejected", "columns", "place")}
         result = ShardResult(**{**content, **lists})
         return result if result.rows == 0 or self.parquet(index).exists() else None
 

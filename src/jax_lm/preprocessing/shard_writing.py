@@ -75,6 +75,7 @@ class ShardWriting:
                 sha256 = file_sha256(temporary)
         result = ShardResult(
             index=shard.index,
+            place=shard.place,
             kind=tally.kind,
             columns=columns,
             row_length=tally.row_length,

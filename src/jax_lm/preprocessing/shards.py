@@ -14,6 +14,11 @@ class Shard:
     index: int
     range: DocumentRange
 
+    @property
+    def place(self) -> tuple[int, ...]:
+        """The numbers of the cursors at which it begins and ends."""
+        return (*self.range.start, *self.range.stop)
+
 
 Run = tuple[Shard, ...]
 """Shards that one worker reads in one pass, since each begins where the one before it ends."""
@@ -43,6 +48,8 @@ class ShardResult:
     """What is known of a shard once its Parquet file is written."""
 
     index: int
+    place: tuple[int, ...]
+    """Where the shard began and ended when it was made: the numbers of two cursors."""
     columns: tuple[str, ...]
     """Of the file; empty where there is none."""
     row_length: int

@@ -127,9 +127,8 @@ class _Growing:
             name = document.subset
             self.subset_ids.append(self.subsets.setdefault(name, len(self.subsets)))
         if self.sentence_ends is not None:
-            texts = ["".join(segment.text for segment in segments) for segments in segmented]
-            found = _token_ends(texts, encoded.num_bytes, offsets, self.sentence_ends)
-            self.ends.append(found + self.tokens)
+            segments = [segment for segments in segmented for segment in segments]
+            self.ends.append(_token_ends(segments, encoded, self.sentence_ends) + self.tokens)
         self.tokens += len(encoded.ids)
 
     def join(self) -> TokenizedDocuments:
@@ -195,9 +194,18 @@ def _text_bytes(segments: Sequence[Segment], encoded: Encoded, parse_special: bo
 
 
 def _token_ends(
-    texts: Sequence[str], num_bytes: np.ndarray, offsets: np.ndarray, find: SentenceEnds
-) -> np.ndarray:
-    """Positions after the token in which each sentence ends."""
-    spelled = np.concatenate([[0], np.cumsum(num_bytes, dtype=np.int64)])
-    ends = [end + spelled[offsets[index]] for index, text in enumerate(texts) for end in find(text)]
+    segments: Sequence[Segment], encoded: Encoded, find: SentenceEnds
+) -> Int[np.ndarray, "sentences"]:
+    """Positions after the token in which each sentence ends; markup has no sentences.
+
+    A segment's bytes are counted from its own first token, since markup before it spells fewer
+    bytes than it has.
+    """
+    spelled = np.concatenate([[0], np.cumsum(encoded.num_bytes, dtype=np.int64)])
+    ends = [
+        spelled[encoded.offsets[index]] + end
+        for index, segment in enumerate(segments)
+        if not segment.markup
+        for end in find(segment.text)
+    ]
     return np.unique(np.searchsorted(spelled, np.array(ends, np.int64)))

@@ -73,7 +73,7 @@ class Tokenizer(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """Hex sha256 of everything that decides how text is cut."""
+        """Hex sha256 of all that decides how text is cut, and which ids begin, end and pad it."""
         ...
 
     def save(self, directory: Path) -> None:

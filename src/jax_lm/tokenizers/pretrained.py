@@ -208,14 +208,15 @@ class PretrainedTokenizer:
         return token if token_id in self.special_ids else readable(self._spelling(token))
 
     def fingerprint(self) -> str:
-        """Hex sha256 of the description in canonical JSON."""
+        """Hex sha256 of the description in canonical JSON, and of which token plays which part."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
         description = json.loads(self.description)
         canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        parts = json.dumps(self.special.config(), sort_keys=True)
+        return hashlib.sha256(f"{canonical}\n{parts}".encode()).hexdigest()
 
     def save(self, directory: Path) -> None:
         """Write files from which this project and ``transformers.AutoTokenizer`` load it."""

@@ -11,13 +11,16 @@ from jax_lm.loading.dataset import Order
 from jax_lm.loading.mixture import JoinedRows, MixedOrder
 from jax_lm.loading.rows import RowSource, RowStore, open_rows
 from jax_lm.preprocessing.cache import features_for
-from jax_lm.preprocessing.manifest import tokenizer_directory
+from jax_lm.preprocessing.manifest import manifest_path, tokenizer_directory
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.pretrained import load_tokenizer
 from jax_lm.training.config import DataConfig, TrainConfig
 
 Say = Callable[[str], None]
-WEIGHTED = re.compile(r"(?P<set>.+)=(?P<weight>-?\d*\.?\d+)")
+WEIGHTED = re.compile(
+    r"(?P<set>[^?]+(\?([\w.-]+=[^&=]*&)*[\w.-]+=[^&=]+)?)=(?P<weight>-?\d*\.?\d+)"
+)
+"""A set and its weight; the last option of a SPEC, as in ``ids.bin?separator=0``, is no weight."""
 NOT_TRAINED_ON = {"segment_ids": "--segment-ids", "target_ids": "--mode pairs"}
 """Columns that change what a row means, and the options that make them."""
 
@@ -83,7 +86,7 @@ def weighted(train: tuple[str, ...]) -> tuple[list[str], list[float] | None]:
     Raises:
         UsageError: some sets have a weight and others none, or one is not positive.
     """
-    parts = [WEIGHTED.fullmatch(item) for item in train]
+    parts = [None if _is_there(item) else WEIGHTED.fullmatch(item) for item in train]
     if not any(parts):
         return list(train), None
     found = [(match["set"], float(match["weight"])) for match in parts if match is not None]
@@ -92,6 +95,10 @@ def weighted(train: tuple[str, ...]) -> tuple[list[str], list[float] | None]:
             f"--data.train {' '.join(train)}: give every set a weight above 0, as in A=0.7 B=0.3"
         )
     return [name for name, _ in found], [weight for _, weight in found]
+
+
+def _is_there(item: str) -> bool:
+    return Path(item).exists() or manifest_path(item).exists()
 
 
 def _mixed(

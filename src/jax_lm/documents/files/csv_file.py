@@ -115,9 +115,10 @@ class _Rows:
 
     def _texts(self) -> Iterator[str]:
         while line := self._stream.readline(LONGEST_FIELD):
+            encoding = "utf-8" if self.offset else "utf-8-sig"  # a mark is no part of a name
             self.offset += len(line)
             self._lines.append(line)
-            yield line.decode("utf-8")
+            yield line.decode(encoding)
 
 
 def _header(file: DataFile) -> tuple[tuple[str, ...], int]:
@@ -129,7 +130,7 @@ def _header(file: DataFile) -> tuple[tuple[str, ...], int]:
             values, problem = rows.take()
     if problem:
         raise JaxLMError(f"{file.shown}:1: the header is {problem}")
-    names = tuple(name.removeprefix("\ufeff").strip() for name in values or ())
+    names = tuple(name.strip() for name in values or ())
     if len(set(names)) < len(names) or "" in names:
         listed = ", ".join(map(repr, names))
         raise JaxLMError(

@@ -32,13 +32,36 @@ def _matches(pattern: str) -> Iterator[FoundFile]:
     root = _fixed_part(pattern)
     # Path.glob takes no absolute pattern and would match hidden files.
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
-    if not found:
+    written = Path(pattern).relative_to(root).as_posix()
+    matched = [file for file in _files(found, root) if not lies_apart(file[1], written)]
+    if not matched:
         raise JaxLMError(f"{pattern}: no file matches (options are written ?text=FIELD)")
-    for match in map(Path, found):
+    for match, name in matched:
+        yield _regular(match), name
+
+
+def lies_apart(name: str, pattern: str = "") -> bool:
+    """Whether a file lies in a directory that belongs to a program, as those beside our outputs.
+
+    Args:
+        name: the file's path within the corpus.
+        pattern: the glob that matched it; one that writes a ``_`` or ``.`` itself means it.
+    """
+    if any(map(_is_apart, pattern.split("/"))):
+        return False
+    return any(map(_is_apart, name.split("/")[:-1]))
+
+
+def _is_apart(part: str) -> bool:
+    return part.startswith(("_", ".")) and part not in (".", "..")
+
+
+def _files(matches: list[str], root: Path) -> Iterator[FoundFile]:
+    for match in map(Path, matches):
         if match.is_dir():
             yield from _walk(match, root)
         else:
-            yield _regular(match), match.relative_to(root).as_posix()
+            yield match, match.relative_to(root).as_posix()
 
 
 def _fixed_part(pattern: str) -> Path:

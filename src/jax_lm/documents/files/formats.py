@@ -1,12 +1,14 @@
 """Suffix of a file -> how it is unpacked and read."""
 
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from jax_lm.documents.files.compression import COMPRESSIONS, Compression
 from jax_lm.documents.files.csv_file import CsvFormat
 from jax_lm.documents.files.json_file import JsonFormat
+from jax_lm.documents.files.finding import lies_apart
 from jax_lm.documents.files.jsonl import JsonlFormat
 from jax_lm.documents.files.source import FileFormat
 from jax_lm.documents.files.table_formats import open_arrow, open_parquet
@@ -23,6 +25,9 @@ READABLE = f"{', '.join(SUFFIXES)}, all but the last three also {', '.join(COMPR
 NOT_A_CORPUS = re.compile(r"[._].*|dataset_infos?\.json|dataset_dict\.json|state\.json|.*\.bin")
 """What a directory may hold beside its corpus: our own manifests and rejects, what ``datasets``
 writes about its files, and ``.bin`` files, most of which are no token ids; named, they are read."""
+FEATURES = re.compile(r"(.+)-\d{5,}-of-\d{5,}\.parquet")
+FEATURES_BESIDE = re.compile(r"(.*/|)_([^/]+)\.(?:manifest\.json$|partial/)")
+"""What ``preprocess`` keeps beside the rows of a set; the rows themselves have no mark."""
 TOKEN_TYPES = ("uint16", "uint32")
 
 
@@ -46,9 +51,26 @@ def suffix_of(name: str) -> Suffix:
     return Suffix(last if last in SUFFIXES else "", None)
 
 
-def is_part_of_corpus(name: str) -> bool:
-    """Whether a file that was found in a directory, and not named, is read."""
-    return suffix_of(name).format != "" and not NOT_A_CORPUS.fullmatch(PurePosixPath(name).name)
+def is_part_of_corpus(name: str, features: frozenset[str] = frozenset()) -> bool:
+    """Whether a file that was found in a directory, and not named, is read.
+
+    Args:
+        name: its path within the directory.
+        features: the ``feature_sets`` there.
+    """
+    path = PurePosixPath(name)
+    if suffix_of(name).format == "" or NOT_A_CORPUS.fullmatch(path.name):
+        return False
+    rows = FEATURES.fullmatch(path.name)
+    is_feature = rows is not None and str(path.with_name(rows[1])) in features
+    return not is_feature and not lies_apart(name)
+
+
+def feature_sets(names: Iterable[str]) -> frozenset[str]:
+    """Prefixes of the feature sets among files, whether finished or begun."""
+    return frozenset(
+        f"{found[1]}{found[2]}" for name in names if (found := FEATURES_BESIDE.match(name))
+    )
 
 
 class FormatOptions(NamedTuple):

@@ -56,21 +56,26 @@ class JsonFormat:
             raise bad_record(raw, str(error)) from error
 
     def _values(self, text: JsonText, start: int) -> Iterator[JsonValue]:
-        mark = text.peek()
-        if start > 0 and mark and mark in ",]":  # the position is inside a list
+        is_inside = start > 0 and text.peek() in (",", "]")
+        if is_inside:
             yield from _elements(text)
             if text.peek() in (",", "}"):
                 yield from self._members(text, inside=True)
+        # An object behind a record, as at every other position, is a record too.
+        behind_record = start > 0 and not is_inside and self.key is None
         while mark := text.peek():
             if mark == "[":
                 yield from _elements(text)
-            elif mark == "{" and not self._is_record(text.whole_value()):
+            elif mark == "{" and not (behind_record or self._is_record(text)):
                 yield from self._members(text)
             else:
                 yield text.value()
+                behind_record = self.key is None
 
-    def _is_record(self, value: object) -> bool:
-        if not isinstance(value, dict) or self.key is not None:
+    def _is_record(self, text: JsonText) -> bool:
+        """Whether an object is a record itself, rather than a box with a list of them."""
+        value = None if self.key is not None else text.whole_value()
+        if not isinstance(value, dict):
             return False
         is_box = any(map(_is_list_of_records, value.values()))
         return not is_box or self.fields.recognises(value)
@@ -97,6 +102,12 @@ class JsonFormat:
             text.refuse(f"no list of records under {self.key!r} in the object; found {found}")
         if not lists:
             yield JsonValue(text.raw(json.dumps(members).encode(), begin), members)
+        elif self.key is None and (names := self.fields.text_fields(members)):
+            text.refuse(
+                f"a long object with a list of records and behind it a text of its own, "
+                f"{names[0]!r}; read the list alone with ?records=KEY, or write the objects into "
+                "a .jsonl file"
+            )
 
     def _is_box(self, text: JsonText, name: str, members: dict[str, Any]) -> bool:
         if self.key is not None:

@@ -16,6 +16,8 @@ from jax_lm.documents.files.stored import DataFile
 WINDOW = 1 << 20
 LONGEST_VALUE = 1 << 29
 """Characters; a value has to fit into memory."""
+LONG_VALUE = 1 << 24
+"""Characters; a value as long as this is looked into before the whole of it is read."""
 UNFINISHED = 16
 """An error so close to the window's end may be a literal or an escape that goes on after it."""
 SPACE = " \t\r\n"
@@ -109,12 +111,17 @@ class JsonText:
         return JsonValue(self._take_raw(end), value)
 
     def whole_value(self) -> Any:
-        """The next value if it lies within the window, else None; it is not taken."""
+        """The next value, None if it is broken or a long one; it is not taken."""
         self.peek()
-        try:
-            return self._decoder.raw_decode(self._window, self._at)[0]
-        except (ValueError, RecursionError):
-            return None
+        while True:
+            try:
+                return self._decoder.raw_decode(self._window, self._at)[0]
+            except json.JSONDecodeError as error:
+                is_long = len(self._window) - self._at >= LONG_VALUE
+                if is_long or not self._may_go_on(error) or not self._fill():
+                    return None
+            except (ValueError, RecursionError):
+                return None
 
     def begins_list_of_records(self) -> bool:
         """Whether a list of objects or of lists stands here."""

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from jax_lm.documents.files.finding import find_files
 from jax_lm.documents.files.formats import (
     READABLE,
     FormatOptions,
+    feature_sets,
     formats_of_option,
     is_part_of_corpus,
     make_format,
@@ -79,17 +81,26 @@ def _readable(
     """A directory may hold other files beside the corpus; a file named directly must be read."""
     if not found:
         raise JaxLMError(f"{spec.shown}: an empty directory; expected {READABLE} files")
-    read = [
-        (stored, name)
-        for stored, name in found
-        if (is_part_of_corpus(name) if is_directory else suffix_of(name).format)
-    ]
-    others = [one for one in found if one not in read] if len(read) < len(found) else []
+    sets = feature_sets(name for _, name in found) if is_directory else frozenset()
+    read: list[Found] = []
+    others: list[Found] = []
+    for stored, name in found:
+        is_read = is_part_of_corpus(name, sets) if is_directory else suffix_of(name).format
+        (read if is_read else others).append((stored, name))
     if others and (not read or not is_directory):
-        stored, name = others[0]
-        kind = f"a {_suffixes(name)} file" if _suffixes(name) else "a file without a suffix"
-        raise JaxLMError(f"{stored.shown}: {kind} cannot be read; expected {READABLE}")
+        _refuse(spec, others)
     return read, others
+
+
+def _refuse(spec: Spec, others: list[Found]) -> NoReturn:
+    for stored, name in others:
+        if not suffix_of(name).format:
+            kind = f"a {_suffixes(name)} file" if _suffixes(name) else "a file without a suffix"
+            raise JaxLMError(f"{stored.shown}: {kind} cannot be read; expected {READABLE}")
+    raise JaxLMError(
+        f"{spec.shown}: no corpus, only files such as {others[0][0].shown} that lie beside one; "
+        "a file that is named itself is read"
+    )
 
 
 def _suffixes(name: str) -> str:

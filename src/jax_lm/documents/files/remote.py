@@ -4,6 +4,7 @@ import io
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from jax_lm.documents.files.finding import lies_apart
 from jax_lm.documents.files.locations import (
     NO_QUERIES,
     WEB,
@@ -119,18 +120,23 @@ def find_remote(url: str) -> RemoteFiles:
         found, root, is_directory = _listed(filesystem, url, path)
     except Exception as error:
         raise unreachable(url, error) from error
-    if not found and not is_directory:
-        raise JaxLMError(f"{without_secrets(url)}: no file matches")
     named = {
         place: _last_part(place) if root is None else place[len(root) :].lstrip("/")
         for place in found
     }
+    pattern = "" if root is None else path[len(root) :].lstrip("/")
     files = [
         (_remote_file(filesystem, url, place, found[place]), name)
         for place, name in sorted(named.items(), key=lambda item: item[1])
-        if root is None or not any(part.startswith(".") for part in name.split("/"))
+        if root is None or not (_is_hidden(name) or (pattern and lies_apart(name, pattern)))
     ]
+    if not files and not is_directory:
+        raise JaxLMError(f"{without_secrets(url)}: no file matches")
     return RemoteFiles(files, is_directory)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _listed(filesystem: Any, url: str, path: str) -> tuple[dict[str, Any], str | None, bool]:

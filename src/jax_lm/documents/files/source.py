@@ -75,18 +75,23 @@ class FileSource:
     left_off: LeftOff[Iterator[Any]] = field(default_factory=LeftOff, compare=False, repr=False)
 
     def fingerprint(self) -> str:
-        """Hex sha256 over names, formats' settings, sizes and modification times or etags."""
+        """Hex sha256 over names, formats' settings, sizes and modification times or etags.
+
+        Whether a file has to be read from its start counts too: that decides which ranges follow.
+        """
         digest = hashlib.sha256()
         for file, form in self.files:
             stored = file.stored
-            parts = (file.name, file.compression, form, stored.size(), stored.stamp())
+            kind = (file.compression, stored.seekable, form)
+            parts = (file.name, kind, stored.size(), stored.stamp())
             digest.update((repr(parts) + "\n").encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
     def ranges(self, target_bytes: int) -> list[DocumentRange]:
         """Runs of about ``target_bytes`` unpacked bytes, cut between records.
 
-        Compressed files, .csv and .json are read through once to find the cuts.
+        Compressed files, .csv and .json are read through once to find the cuts: one time more
+        than their documents are.
 
         Raises:
             JaxLMError: ``target_bytes`` is below 1.
@@ -128,25 +133,20 @@ class FileSource:
         """
         stop = Cursor(len(self.files), 0) if stop is None else stop
         for index in range(start.file, min(stop.file + 1, len(self.files))):
-            file = self.files[index].file
             first = start.offset if index == start.file else 0
             last = stop.offset if index == stop.file else None
             if last == 0:
                 return
-            reading = self._read_on if file.sequential else self._read
-            yield from reading(index, first, last)
-
-    def _read(self, index: int, first: int, last: int | None) -> Iterator[tuple[Cursor, Document]]:
-        file, form = self.files[index]
-        for record in form.records(file, first, last):
-            document = self._document(form, record)
-            if document is not None:
-                yield _after(index, record), document
+            yield from self._read_on(index, first, last)
 
     def _read_on(
         self, index: int, first: int, last: int | None
     ) -> Iterator[tuple[Cursor, Document]]:
-        """As ``_read``, from where the range before stopped, rather than from the beginning."""
+        """What is between two offsets of a file, going on with what the range before left open.
+
+        Many a range is not reached otherwise without reading all before it: in a compressed file,
+        or among rows of a table that are stored together.
+        """
         file, form = self.files[index]
         stop = None if last is None else Cursor(index, last)
         records = self.left_off.take(Cursor(index, first)) or form.records(file, first, None)

@@ -41,8 +41,11 @@ class RowSource:
         return self.dataset.shown
 
     def fingerprint(self) -> str:
-        """Changes with the data set, the split and the fields that are read."""
-        text = f"{self.dataset.fingerprint()} {self.fields!r}"
+        """Changes with the data set, the split, the fields and the way in which it is read.
+
+        Rows of this machine are cut by their size on disk, streamed ones by their text.
+        """
+        text = f"{type(self).__name__} {self.dataset.fingerprint()} {self.fields!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _document(self, row: int, value: Any, problem: str) -> Document | None:

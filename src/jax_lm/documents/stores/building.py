@@ -38,6 +38,8 @@ class Step:
     counts: Counts = field(default_factory=Counts)
     cursor: Cursor = START
     """After the last document."""
+    is_last: bool = False
+    """The source is at its end."""
 
 
 class StoreWriter(Protocol):
@@ -120,13 +122,12 @@ def _fill(
     for step in _steps(source, progress.cursor, writer.room):
         progress = _write(writer, step, progress)
         watch(progress)
-    rest = Step(cursor=progress.cursor)  # what was left out after the last document
-    _take_left_out(source, rest)
-    return _write(writer, rest, progress._replace(complete=True))
+    return progress
 
 
 def _steps(source: DocumentSource, start: Cursor, room: Callable[[], int]) -> Iterator[Step]:
-    step = Step()
+    """The steps; the last may be empty, but for what was left out after the last document."""
+    step = Step(cursor=start)
     most = min(STEP_DOCUMENTS, room())
     for cursor, document in source.read(start):
         step.documents.append(document)
@@ -135,10 +136,11 @@ def _steps(source: DocumentSource, start: Cursor, room: Callable[[], int]) -> It
         if len(step.documents) >= most or step.counts.num_bytes >= STEP_BYTES:
             _take_left_out(source, step)
             yield step
-            step = Step()
+            step = Step(cursor=cursor)
             most = min(STEP_DOCUMENTS, room())
-    if step.documents:
-        yield step
+    _take_left_out(source, step)
+    step.is_last = True
+    yield step
 
 
 def _take_left_out(source: DocumentSource, step: Step) -> None:
@@ -156,6 +158,6 @@ def _write(writer: StoreWriter, step: Step, progress: Progress) -> Progress:
     counts = Counts()
     counts.merge(progress.counts)
     counts.merge(step.counts)
-    progress = progress._replace(cursor=step.cursor, counts=counts)
+    progress = Progress(step.cursor, counts, step.is_last)
     writer.write(step, encoded, progress)
     return progress

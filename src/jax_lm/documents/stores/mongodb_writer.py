@@ -71,7 +71,8 @@ class MongoWriter:
         if state and not (differ := plan_differences(state["plan"], self.plan)):
             progress = Progress.from_json(json.loads(state["progress"]))
             self._written = progress.counts.documents
-            self._take_back()
+            if not progress.complete:
+                self._take_back()
             self._say(f"going on after {self._written:,} documents that an interrupted build left")
             return progress
         if state:

@@ -96,9 +96,13 @@ def test_a_loader_goes_on_in_the_middle_of_a_mixture(tiny_features: TinyFeatures
     assert np.array_equal(batches(0, 5)[3:], batches(12, 2))
 
 
-def test_weights_are_read_from_the_flag() -> None:
+def test_weights_are_read_from_the_flag(tmp_path) -> None:
     assert weighted(("a=0.7", "b?text=x=3")) == (["a", "b?text=x"], [0.7, 3.0])
     assert weighted(("a", "b?text=x")) == (["a", "b?text=x"], None)
+    assert weighted(("ids.bin?separator=0",)) == (["ids.bin?separator=0"], None)
+    assert weighted(("i.bin?dtype=u2&separator=0=2",)) == (["i.bin?dtype=u2&separator=0"], [2.0])
+    (tmp_path / "lr=0.1").touch()
+    assert weighted((f"{tmp_path}/lr=0.1",)) == ([f"{tmp_path}/lr=0.1"], None)
     for wrong in (("a=1", "b"), ("a=0", "b=1"), ("a=-1",)):
         with pytest.raises(UsageError, match="every set a weight above 0"):
             weighted(wrong)
