@@ -2,12 +2,16 @@
 
 import csv
 import gzip
+import io
 import json
 import lzma
 import os
 import pickle
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +19,11 @@ import pytest
 import zstandard
 
 from jax_lm.documents.base import Cursor, DocumentSource, iterate_texts
+from jax_lm.documents.files import table_formats
+from jax_lm.documents.files.compression import _Unpacking
+from jax_lm.documents.files.stored import READ_AHEAD, LocalFile
+from jax_lm.documents.huggingface.rows import StoredRows
+from jax_lm.documents.huggingface.streaming import StreamedRows
 from jax_lm.documents.open import open_source
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.types import Document
@@ -122,6 +131,12 @@ def parquet_files(folder: Path) -> DocumentSource:
     return open_source(str(folder))
 
 
+def one_group(folder: Path) -> DocumentSource:
+    """A table whose rows are all stored together."""
+    pq.write_table(pa.table({"text": TEXTS}), folder / "a.parquet", row_group_size=1000)
+    return open_source(str(folder))
+
+
 def arrow_files(folder: Path) -> DocumentSource:
     """A stream, as ``datasets`` writes it, and a file."""
     table = pa.table({"text": TEXTS})
@@ -204,6 +219,7 @@ SOURCES = [
     json_files,
     compressed_json,
     parquet_files,
+    one_group,
     arrow_files,
     memory_files,
     saved_dataset,
@@ -293,6 +309,92 @@ def test_a_run_of_ranges_that_follow_is_told(
     assert not ranges[0].follows
     follows = any(cut.follows for cut in ranges)
     assert follows == (request.node.callspec.params["source"] not in ANYWHERE)
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What is read of files, unpacked, decoded and streamed from now on."""
+    done: Counter[str] = Counter()
+
+    class CountedFile(io.FileIO):
+        def readinto(self, target: Any) -> int | None:
+            count = super().readinto(target)
+            done["bytes read"] += count or 0
+            return count
+
+        def readall(self) -> bytes:
+            data = super().readall()
+            done["bytes read"] += len(data)
+            return data
+
+    def counted(owner: Any, name: str, kind: str, before: Callable[..., int]) -> None:
+        original = getattr(owner, name)
+
+        def generate(*given: Any) -> Iterator[Any]:
+            done[kind] += before(*given)
+            for item in original(*given):
+                done[kind] += 1
+                yield item
+
+        monkeypatch.setattr(owner, name, generate)
+
+    def unpack(self: Any, data: bytes, original: Any = _Unpacking._unpack) -> None:
+        original(self, data)
+        done["bytes unpacked"] += len(self._ready)
+
+    def decoded(batches: Any, *given: Any, original: Any = table_formats._from_row) -> Any:
+        def each() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                done["rows decoded"] += batch.num_rows
+                yield batch
+
+        return original(each(), *given)
+
+    monkeypatch.setattr(
+        LocalFile, "open", lambda self: io.BufferedReader(CountedFile(self.path), READ_AHEAD)
+    )
+    monkeypatch.setattr(_Unpacking, "_unpack", unpack)
+    monkeypatch.setattr(table_formats, "_from_row", decoded)
+    counted(StoredRows, "_values", "rows of a data set", lambda source, table: 0)
+    counted(StreamedRows, "_rows", "rows streamed", lambda source, first: first)
+    return done
+
+
+@pytest.mark.parametrize("target_bytes", [1, 500])
+def test_ranges_read_in_order_by_one_reader_cost_one_reading(
+    source: DocumentSource, target_bytes: int, work: Counter[str]
+) -> None:
+    ranges = source.ranges(target_bytes)
+    work.clear()
+    whole = list(source.read(START))
+    once = dict(work)
+    for _ in range(2):
+        work.clear()
+        assert [pair for cut in ranges for pair in source.read(*cut[:2])] == whole
+        assert {kind: count for kind, count in work.items() if count > 2 * once[kind]} == {}
+    assert sum(once.values()) >= len(TEXTS) or source.name.startswith("memory:")
+
+
+def test_equal_fingerprints_mean_equal_ranges(tmp_path: Path) -> None:
+    for name in (saved_dataset, streamed_dataset, jsonl_file):
+        (tmp_path / name.__name__).mkdir()
+        name(tmp_path / name.__name__)
+    saved = f"hf-dataset:{tmp_path}/saved_dataset/saved"
+    named = f"hf-dataset:{tmp_path}/streamed_dataset/ds"
+    lines = f"{tmp_path}/jsonl_file"
+    specs = [f"{saved}?streaming=true", f"{named}?split=train", f"{named}?streaming=true"]
+    specs += [saved, named, lines, f"{lines}/*.jsonl", f"{lines}?text=text"]
+    sources = [open_source(spec) for spec in specs]
+    pairs = [
+        (one, other)
+        for one, other in combinations(sources, 2)
+        if one.fingerprint() == other.fingerprint()
+    ]
+    assert len(pairs) >= 2
+    for one, other in pairs:
+        for target_bytes in (1, 700, 10**6):
+            assert one.ranges(target_bytes) == other.ranges(target_bytes)
+        assert documents(one) == documents(other)
 
 
 def test_the_name_is_what_the_user_wrote(source: DocumentSource, tmp_path: Path) -> None:

@@ -62,6 +62,12 @@ def test_rows_by_index(folder: Path) -> None:
     assert copy[7] == source[7]
 
 
+def test_streamed_rows_are_cut_in_their_own_way(folder: Path) -> None:
+    stored, streamed = (open_source(f"hf-dataset:{folder}{o}") for o in ("", "?streaming=true"))
+    assert stored.ranges(30) != streamed.ranges(30)
+    assert stored.fingerprint() != streamed.fingerprint()
+
+
 def test_saved_to_disk_with_and_without_splits(tmp_path: Path) -> None:
     rows = datasets.Dataset.from_dict({"text": ["a", "b"]})
     rows.save_to_disk(tmp_path / "one")

@@ -1,9 +1,11 @@
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from jax_lm.cli.main import main
 from jax_lm.documents.base import Cursor
 from jax_lm.documents.open import open_source
 from jax_lm.documents.reading import ReadingOptions
@@ -92,6 +94,76 @@ def test_what_a_directory_holds_beside_its_corpus_is_passed_over(corpus: Path) -
     assert len(source.passed_over) == 5
     with pytest.raises(JaxLMError, match="broken JSON"):
         ids(f"{corpus}/_c.rejected.jsonl")
+
+
+OURS = (
+    "a/_feat.manifest.json",
+    "a/_feat.rejected.jsonl",
+    "a/_feat.tokenizer/tokenizer.json",
+    "a/_feat.rows/shape.json",
+    "a/feat-00000-of-00002.parquet",
+    "a/feat-00001-of-00002.parquet",
+    "_begun.partial/plan.json",
+    "_begun.partial/00000.rejected.jsonl",
+    "begun-00000-of-00001.parquet",
+)
+
+
+def test_what_preprocess_writes_beside_a_corpus_is_passed_over(corpus: Path) -> None:
+    before = open_source(str(corpus))
+    for name in OURS:
+        (corpus / name).parent.mkdir(exist_ok=True)
+        (corpus / name).write_text("{}")
+    source = open_source(str(corpus))
+    assert ids(source) == ["a/1.txt", "a/2.TXT", "b.txt"]
+    assert source.fingerprint() == before.fingerprint()
+    others = {str(corpus / name) for name in (*OURS, "a/table.xls")}
+    assert set(source.passed_over) == others
+    assert ids(f"{corpus}/**/*.txt") == ["a/1.txt", "b.txt"]
+
+
+def test_what_is_named_is_read_wherever_it_lies(corpus: Path) -> None:
+    for name in ("_apart/x.txt", "_apart/_deep/y.txt", "feat-00000-of-00001.parquet"):
+        (corpus / name).parent.mkdir(parents=True, exist_ok=True)
+        (corpus / name).write_text("named")
+    (corpus / "_feat.manifest.json").write_text("{}")
+    assert ids(f"{corpus}/_apart") == ["x.txt"]
+    assert ids(f"{corpus}/_apart/x.txt") == ["x.txt"]
+    assert ids(f"{corpus}/_*/*.txt") == ["_apart/x.txt"]
+    assert ids(f"{corpus}/*/*.txt") == ["a/1.txt"]
+    assert ids(f"{corpus}/**/*.txt") == ["a/1.txt", "b.txt"]
+    for spec in ("feat-00000-of-00001.parquet", "*.parquet"):
+        with pytest.raises(JaxLMError, match=r"feat-0.*: cannot be read as Parquet"):
+            ids(f"{corpus}/{spec}")
+
+
+def test_other_tables_with_numbered_names_are_read(corpus: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name in ("train-00000-of-00001", "feat-00000-of-00001"):
+        pq.write_table(pa.table({"text": [name]}), corpus / f"{name}.parquet")
+    (corpus / "a/_train.manifest.json").write_text("{}")
+    (corpus / "_feat.manifest.json").write_text("{}")
+    assert ids(str(corpus))[-1] == "train-00000-of-00001.parquet@0"
+
+
+def test_a_directory_of_nothing_but_outputs_says_so(tmp_path: Path, capsys) -> None:
+    for name in ("_f.manifest.json", "f-00000-of-00001.parquet"):
+        (tmp_path / name).write_text("{}")
+    assert main(["documents", "info", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"jax-lm: {tmp_path}: no corpus, only files such as {tmp_path}/_f.m")
+    assert error.count("\n") == 1
+
+
+def test_a_large_directory_with_other_files_is_opened_in_no_time(tmp_path: Path) -> None:
+    for index in range(6000):
+        (tmp_path / f"{index}.txt").touch()
+    (tmp_path / "notes.xls").touch()
+    began = time.process_time()
+    assert len(open_source(str(tmp_path)).files) == 6000
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,20 @@ def test_directories_globs_and_single_files(memory: str) -> None:
     assert [name.rsplit("/", 1)[-1] for name in source.passed_over] == ["notes.xls"]
 
 
+def test_what_preprocess_writes_beside_a_remote_corpus_is_passed_over(memory: str) -> None:
+    filesystem = fsspec.filesystem("memory")
+    place = memory.removeprefix("memory:/")
+    before, others = open_source(memory), ("_f.manifest.json", "f-00000-of-00001.parquet")
+    for name in ("_f.tokenizer/tokenizer.json", "_f.partial/a.jsonl", *others):
+        filesystem.pipe(f"{place}/{name}", lines("ours"))
+    source = open_source(memory)
+    assert source.fingerprint() == before.fingerprint()
+    assert len(source.passed_over) == 5
+    with pytest.raises(JaxLMError, match="no file matches"):
+        ids(f"{memory}/*/*.jsonl")
+    assert texts(f"{memory}/_f*/*.jsonl") == texts(f"{memory}/_f.partial") == ["ours"]
+
+
 def test_the_fingerprint_follows_the_remote_content(memory: str) -> None:
     before = open_source(memory).fingerprint()
     assert open_source(memory).fingerprint() == before
@@ -185,6 +199,18 @@ def test_web_addresses(web: str, place: str) -> None:
     assert [cut.follows for cut in ranges[1:]] == [place == "whole"] * (len(ranges) - 1)
     joined = [pair for cut in ranges for pair in source.read(cut.start, cut.stop)]
     assert joined == whole
+
+
+def test_the_same_file_without_ranges_is_another_source(
+    web: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("aiohttp")
+    address = f"{web}/ranges/a.jsonl?token=secret"
+    seekable = open_source(address)
+    monkeypatch.setattr("jax_lm.documents.files.remote._serves_ranges", lambda *file: False)
+    sequential = open_source(address)
+    assert seekable.ranges(5000) != sequential.ranges(5000)
+    assert seekable.fingerprint() != sequential.fingerprint()
 
 
 def test_a_web_address_that_refuses_is_one_sentence_without_secrets(web: str, capsys) -> None:

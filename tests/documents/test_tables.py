@@ -143,6 +143,26 @@ def test_a_large_group_is_cut_inside_and_small_ones_between(tmp_path: Path) -> N
     assert not any(cut.follows for cut in ranges)
 
 
+@pytest.mark.parametrize("target_bytes", [5_000, 40_000])
+def test_a_large_group_is_decoded_once_over_all_ranges(
+    path: Path, monkeypatch: pytest.MonkeyPatch, target_bytes: int
+) -> None:
+    rows = []
+    original = tables.row_values
+
+    def counting(batch, columns):
+        rows.append(batch.num_rows)
+        return original(batch, columns)
+
+    monkeypatch.setattr(tables, "row_values", counting)
+    write(path, pa.table({"text": [f"{i:0100}" for i in range(8000)]}), row_group_size=8000)
+    source = open_source(str(path))
+    ranges = source.ranges(target_bytes)
+    assert len(ranges) > 15 if path.suffix == ".arrow" else len(ranges) > 1
+    assert sum(1 for cut in ranges for _ in source.read(cut.start, cut.stop)) == 8000
+    assert sum(rows) == 8000
+
+
 def test_rows_are_taken_a_few_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     original = tables.row_values

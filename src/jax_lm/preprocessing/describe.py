@@ -29,11 +29,13 @@ def describe_set(prefix: str) -> list[str]:
 def describe(prefix: str, manifest: Manifest, tokenizer: Tokenizer) -> list[str]:
     """Aligned lines with the numbers that people ask for."""
     totals = manifest.totals
+    tokens = sum(part.tokens for part in manifest.subsets.values())
+    spelled = sum(part.text_bytes for part in manifest.subsets.values())
     sizes = [_size(Path(prefix).parent / entry.name) for entry in manifest.files]
     positions = max(totals.rows * manifest.row_length, 1)
     pairs = [
         ("documents", f"{totals.documents:,} ({totals.text_bytes:,} bytes) of {manifest.source}"),
-        ("tokens", f"{totals.tokens:,}, {_ratio(totals.text_bytes, totals.tokens)} bytes each"),
+        ("tokens", f"{totals.tokens:,} in the rows; {_ratio(spelled, tokens)} bytes each"),
         (
             "rows",
             f"{totals.rows:,} of {manifest.row_length} ids, mode {manifest.mode}, "
