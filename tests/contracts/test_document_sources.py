@@ -2,16 +2,13 @@
 
 import csv
 import gzip
-import io
 import json
 import lzma
 import os
 import pickle
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,14 +16,10 @@ import pytest
 import zstandard
 
 from jax_lm.documents.base import Cursor, DocumentSource, iterate_texts
-from jax_lm.documents.files import table_formats
-from jax_lm.documents.files.compression import _Unpacking
-from jax_lm.documents.files.stored import READ_AHEAD, LocalFile
-from jax_lm.documents.huggingface.rows import StoredRows
-from jax_lm.documents.huggingface.streaming import StreamedRows
 from jax_lm.documents.open import open_source
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.types import Document
+from tests.contracts.source_work import counted_work
 
 START = Cursor(0, 0)
 TEXTS = [
@@ -311,61 +304,12 @@ def test_a_run_of_ranges_that_follow_is_told(
     assert follows == (request.node.callspec.params["source"] not in ANYWHERE)
 
 
-@pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What is read of files, unpacked, decoded and streamed from now on."""
-    done: Counter[str] = Counter()
-
-    class CountedFile(io.FileIO):
-        def readinto(self, target: Any) -> int | None:
-            count = super().readinto(target)
-            done["bytes read"] += count or 0
-            return count
-
-        def readall(self) -> bytes:
-            data = super().readall()
-            done["bytes read"] += len(data)
-            return data
-
-    def counted(owner: Any, name: str, kind: str, before: Callable[..., int]) -> None:
-        original = getattr(owner, name)
-
-        def generate(*given: Any) -> Iterator[Any]:
-            done[kind] += before(*given)
-            for item in original(*given):
-                done[kind] += 1
-                yield item
-
-        monkeypatch.setattr(owner, name, generate)
-
-    def unpack(self: Any, data: bytes, original: Any = _Unpacking._unpack) -> None:
-        original(self, data)
-        done["bytes unpacked"] += len(self._ready)
-
-    def decoded(batches: Any, *given: Any, original: Any = table_formats._from_row) -> Any:
-        def each() -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                done["rows decoded"] += batch.num_rows
-                yield batch
-
-        return original(each(), *given)
-
-    monkeypatch.setattr(
-        LocalFile, "open", lambda self: io.BufferedReader(CountedFile(self.path), READ_AHEAD)
-    )
-    monkeypatch.setattr(_Unpacking, "_unpack", unpack)
-    monkeypatch.setattr(table_formats, "_from_row", decoded)
-    counted(StoredRows, "_values", "rows of a data set", lambda source, table: 0)
-    counted(StreamedRows, "_rows", "rows streamed", lambda source, first: first)
-    return done
-
-
 @pytest.mark.parametrize("target_bytes", [1, 500])
 def test_ranges_read_in_order_by_one_reader_cost_one_reading(
-    source: DocumentSource, target_bytes: int, work: Counter[str]
+    source: DocumentSource, target_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranges = source.ranges(target_bytes)
-    work.clear()
+    work = counted_work(monkeypatch)
     whole = list(source.read(START))
     once = dict(work)
     for _ in range(2):

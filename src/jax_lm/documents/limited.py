@@ -69,7 +69,7 @@ class LimitedSource:
 
 
 def passed_over(source: DocumentSource) -> tuple[str, ...]:
-    """Names of the files a directory holds that are of another kind, and so are not read."""
+    """Names of the files a directory holds that are no part of its corpus, and so not read."""
     if isinstance(source, FileSource):
         return source.passed_over
     inner = getattr(source, "sources", None) or [getattr(source, "source", None)]

@@ -54,7 +54,7 @@ def preprocess(
         say(f"already done: {prefix} was made from the same source, tokenizer and settings")
         return done
     if others := passed_over(source):
-        say(f"not read, for they are of another kind: {len(others):,} files such as {others[0]}")
+        say(f"not read (of another kind, or made here): {len(others):,} files such as {others[0]}")
     partial = PartialSet(prefix, plan)
     return Making(source, tokenizer_dir, tokenizer, options, partial, say).run()
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from jax_lm.documents.files.compression import COMPRESSIONS, Compression
 from jax_lm.documents.files.csv_file import CsvFormat
-from jax_lm.documents.files.json_file import JsonFormat
 from jax_lm.documents.files.finding import lies_apart
+from jax_lm.documents.files.json_file import JsonFormat
 from jax_lm.documents.files.jsonl import JsonlFormat
 from jax_lm.documents.files.source import FileFormat
 from jax_lm.documents.files.table_formats import open_arrow, open_parquet

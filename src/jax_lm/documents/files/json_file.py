@@ -19,7 +19,8 @@ class JsonFormat:
     """Records of a JSON file, read as a stream; a cursor's offset is a byte between records.
 
     The file holds ``[record, ...]``; or an object with such a list under one of its keys, as
-    ``{"data": [...]}``; or records one after another, as JSON lines have them.
+    ``{"data": [...]}``; or records one after another, as JSON lines have them. An object that
+    itself would be a record is one, whatever lists it holds.
     """
 
     fields: RecordFields

@@ -69,7 +69,7 @@ class FileSource:
     files: tuple[SourceFile, ...]
     on_bad_record: OnBadRecord = "stop"
     passed_over: tuple[str, ...] = ()
-    """Files of the named directories that have another suffix and so are not read."""
+    """Files of the named directories that are of another kind, or our own outputs: not read."""
     rejects: list[RejectedRecord] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     left_off: LeftOff[Iterator[Any]] = field(default_factory=LeftOff, compare=False, repr=False)
