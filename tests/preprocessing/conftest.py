@@ -47,7 +47,9 @@ def make(tmp_path: Path, with_fakes, without_beam) -> Callable[..., Manifest]:
         with_fakes(source)
         directory = tmp_path / "tokenizer"
         (tokenizer or ByteTokenizer()).save(directory)
-        given = PreprocessOptions(**{"max_sequence_length": 8, "shard_size": 40, **options})
+        given = PreprocessOptions(
+            **{"max_sequence_length": 8, "shard_size": 40, "num_workers": 1, **options}
+        )
         prefix = prefix or str(tmp_path / "out" / "set")
         return pipeline.preprocess("spec", directory, prefix, given, say=said.append)
 

@@ -10,8 +10,9 @@ import pytest
 
 from jax_lm.cli.main import main
 from jax_lm.documents.base import Cursor, DocumentRange
-from jax_lm.preprocessing.beam import beam_flags
+from jax_lm.preprocessing.beam import beam_flags, local_threads
 from jax_lm.preprocessing.manifest import feature_files
+from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.shards import Shard, plan_runs
 from tests.conftest import TinyFeatures
 
@@ -90,12 +91,18 @@ def test_processes_give_the_bytes_of_one_worker(make, corpora, plain, kind, coun
 
 
 def test_local_workers_are_threads_unless_processes_are_asked_for() -> None:
-    assert beam_flags("DirectRunner", 1, "threads", "") == ["--runner=DirectRunner"]
-    assert "--direct_running_mode=multi_threading" in beam_flags("DirectRunner", 2, "threads", "")
-    flags = beam_flags("DirectRunner", 3, "processes", "--a=b")
+    def spread(**given: object) -> tuple[int, list[str]]:
+        options = PreprocessOptions(**given)
+        return local_threads(options), beam_flags(options)
+
+    assert spread(num_workers=1) == (1, ["--runner=DirectRunner"])
+    assert spread(num_workers=2) == (2, ["--runner=DirectRunner"])
+    threads, flags = spread(num_workers=3, workers="processes", beam_options="--a=b")
+    assert threads == 1
     assert "--direct_running_mode=multi_processing" in flags
     assert flags[-1] == "--a=b"
-    assert beam_flags("FlinkRunner", 8, "threads", "") == ["--runner=FlinkRunner"]
+    assert spread(num_workers=8, runner="FlinkRunner") == (1, ["--runner=FlinkRunner"])
+    assert spread(num_workers=8, beam_options="--direct_num_workers=2")[0] == 1
 
 
 def test_shards_that_follow_each_other_are_one_run() -> None:

@@ -1,18 +1,19 @@
 """The Apache Beam graph. Beam carries shards, not documents, so any runner gives equal files."""
 
 import logging
-import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from jax_lm.errors import UsageError, missing_extra
-from jax_lm.preprocessing.shards import Run
+from jax_lm.preprocessing.options import PreprocessOptions
+
+T = TypeVar("T")
 
 
-def run_on_beam(runs: Sequence[Run], write: Callable[[Run], int], flags: list[str]) -> None:
-    """Write every run of shards; exceptions are Beam's own.
+def run_on_beam(runs: Sequence[T], write: Callable[[T], int], flags: list[str]) -> None:
+    """Call ``write`` for every run of shards; exceptions are Beam's own.
 
     Raises:
         JaxLMError: Apache Beam is not installed.
@@ -64,13 +65,19 @@ def _apache_beam() -> Any:  # parts of it are untyped
     return apache_beam
 
 
-def beam_flags(runner: str, num_workers: int, workers: str, beam_options: str) -> list[str]:
-    """Beam's own flags for a runner, so many local workers, and what the user adds."""
+def local_threads(options: PreprocessOptions) -> int:
+    """How many shards threads of this process make at once; 1 where Beam spreads the work."""
+    elsewhere = options.runner != "DirectRunner" or "--direct_" in options.beam_options
+    return 1 if elsewhere or options.workers == "processes" else options.num_local_workers
+
+
+def beam_flags(options: PreprocessOptions) -> list[str]:
+    """Beam's own flags: the runner, local processes, and what the user adds."""
+    runner, beam_options = options.runner, options.beam_options
     flags = [f"--runner={runner}"]
-    count = num_workers or os.cpu_count() or 1
-    if count > 1 and runner == "DirectRunner":
-        mode = "multi_threading" if workers == "threads" else "multi_processing"
-        flags += [f"--direct_running_mode={mode}", f"--direct_num_workers={count}"]
+    count = options.num_local_workers
+    if count > 1 and runner == "DirectRunner" and options.workers == "processes":
+        flags += ["--direct_running_mode=multi_processing", f"--direct_num_workers={count}"]
         flags += ["--default_sdk_harness_log_level=CRITICAL"]
     try:
         return flags + shlex.split(beam_options)

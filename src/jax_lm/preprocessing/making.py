@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.beam import beam_flags, run_on_beam
+from jax_lm.preprocessing.beam import beam_flags, local_threads, run_on_beam
 from jax_lm.preprocessing.copies import SignatureWriting, mark_copies
 from jax_lm.preprocessing.cutting.base import KINDS, Cutting
 from jax_lm.preprocessing.encoding import engine_for
@@ -20,6 +20,7 @@ from jax_lm.preprocessing.publishing import publish
 from jax_lm.preprocessing.shard_writing import ShardWriting, lend_tokenizer
 from jax_lm.preprocessing.shards import Run, Shard, ShardResult, plan_runs, plan_shards
 from jax_lm.preprocessing.special_ids import choose_special_ids
+from jax_lm.preprocessing.threads import InThreads
 from jax_lm.tokenizers.encoders.base import Engine
 from jax_lm.tokenizers.pretrained import PretrainedTokenizer
 
@@ -134,10 +135,11 @@ class Making:
     def _run(self, shards: list[Shard], write: Callable[[Run], int]) -> None:
         options = self.options
         self.partial.take_failure()  # of a run that was killed
-        flags = beam_flags(
-            options.runner, options.num_workers, options.workers, options.beam_options
-        )
-        run_on_beam(plan_runs(shards), write, flags)
+        runs, flags = plan_runs(shards), beam_flags(options)
+        if (threads := local_threads(options)) > 1:
+            run_on_beam([runs], InThreads(write, threads), flags)
+        else:
+            run_on_beam(runs, write, flags)
         if failure := self.partial.take_failure():
             raise failure
 

@@ -1,6 +1,7 @@
 """How documents become feature rows: every choice, beside what it means."""
 
 import dataclasses
+import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -134,6 +135,11 @@ class PreprocessOptions(ReadingOptions):
                 raise UsageError(f"{_flag(name)} is for --mode {modes}; this is --mode {self.mode}")
         if self.mode == "pairs" and self.labels:
             raise UsageError("--labels has no meaning in --mode pairs, whose outputs are apart")
+
+    @property
+    def num_local_workers(self) -> int:
+        """How many shards are made at once on this machine."""
+        return self.num_workers or os.cpu_count() or 1
 
     @property
     def row_length(self) -> int:

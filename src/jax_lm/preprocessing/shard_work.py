@@ -1,5 +1,6 @@
 """How a Beam worker goes through a run of shards: failures are recorded, never raised."""
 
+import threading
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -8,6 +9,9 @@ from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.partial import has_failure, write_failure
 from jax_lm.preprocessing.shards import Run, Shard
+
+STOPPING = threading.Event()
+"""Set where the threads of this process shall end after the shard they are at."""
 
 
 def write_each(
@@ -23,7 +27,7 @@ def write_each(
     """
     source = deepcopy(source)  # its counts are this thread's own
     for count, shard in enumerate(run):
-        if has_failure(folder):
+        if STOPPING.is_set() or has_failure(folder):
             return count
         try:
             write(shard, source)
