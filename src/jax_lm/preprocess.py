@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import tyro
 
 from jax_lm.cli.arguments import flags_of
-from jax_lm.cli.main import guarded
+from jax_lm.cli.main import guarded, leave
 from jax_lm.errors import UsageError, nearest
 from jax_lm.preprocessing.beam import unknown_flags
 from jax_lm.preprocessing.cutting.base import IGNORED_LABEL
@@ -122,4 +122,4 @@ def _spec(given: Arguments) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(leave(main()))

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +69,17 @@ def test_weights_and_subsets_come_through(tmp_path: Path, tiny_features: TinyFea
     qa = rows.subset_ids(everything) == rows.subsets.index("qa")
     assert rows.num_bytes(everything)[qa].sum() == len("answer!")
     assert 0 < batch.loss_mask[qa].sum() < len("question? answer!")
+
+
+def test_a_damaged_file_is_not_decoded(tiny_features: TinyFeatures, tmp_path: Path) -> None:
+    for path in Path(tiny_features.train).parent.glob("*train*"):
+        if not path.name.endswith(".rows"):
+            copy = shutil.copytree if path.is_dir() else shutil.copy
+            copy(path, tmp_path / path.name)
+    (path,) = tmp_path.glob("train-*.parquet")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(JaxLMError, match=rf"{path.name}: damaged, its sha256"):
+        open_rows(str(tmp_path / "train"))
+    assert not (tmp_path / "_train.rows").exists()

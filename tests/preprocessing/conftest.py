@@ -28,7 +28,9 @@ def with_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """``with_fakes(source)``: every SPEC is this source, every tokenizer a ByteTokenizer."""
     for module in (cache, pipeline, shard_writing, verify):
         monkeypatch.setattr(module, "load_tokenizer", load_bytes)
-    monkeypatch.setattr(making, "engine_for", lambda *_: EngineChoice("tokenizers", "0", "a fake"))
+    monkeypatch.setattr(
+        making, "engine_for", lambda *_, say: EngineChoice("tokenizers", "0", "a fake")
+    )
 
     def install(source: ListSource) -> None:
         for module in (cache, pipeline):

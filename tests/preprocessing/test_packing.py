@@ -188,3 +188,12 @@ def test_sentences_end_within_their_own_segment_whatever_markup_spells():
     tokens = tokenize(documents, Marked(), sentence_ends=lambda text: [3, len(text)])
     assert tokens.offsets.tolist() == [0, 9, 18]
     assert tokens.sentence_ends.tolist() == [4, 8, 13, 17]
+
+
+def test_a_document_that_ends_with_the_separator_is_not_given_another():
+    turns = [Segment("a"), Segment("", ids=np.array([EOS], np.int32))]
+    ended, plain = Document(tuple(turns), "a"), document("b")
+    part = packed(ended, plain, ended, length=9)
+    assert part.rows.input_ids.tolist() == [[EOS, 97, EOS, 98, EOS, 97, EOS, 7, 7, 7]]
+    part = packed(document("a\n"), document("b"), length=9, separator=10)
+    assert part.rows.input_ids[0, :6].tolist() == [10, 97, 10, 10, 98, 10]

@@ -14,7 +14,8 @@ from jax_lm.preprocessing.show import show_set_row
 from jax_lm.preprocessing.verify import verify_features
 
 INFO = "What a set holds, its settings and its files: jax-lm features info features/train"
-SHOW = "The text of row N; what is not scored is dim: jax-lm features show features/train -i 0"
+SHOW = """The text of row N. What is not scored is dim, or in ⟦ ⟧ where there is no terminal;
+special tokens stand in ‹ ›. Example: jax-lm features show features/train -i 0"""
 VERIFY = "Check sha256, columns, ids and padding: jax-lm features verify features/train"
 
 

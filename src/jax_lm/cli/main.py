@@ -1,12 +1,13 @@
 """``jax-lm VERB``: finds the verb's module, runs it and turns errors into one sentence."""
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
 
 import jax_lm
-from jax_lm.errors import JaxLMError, UsageError, nearest
+from jax_lm.errors import JaxLMError, StoppedByUser, UsageError, nearest
 
 VERBS = {
     "quickstart": "the whole journey in minutes, on a CPU with no network",
@@ -37,7 +38,18 @@ def usage() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    return guarded(_run, list(sys.argv[1:] if argv is None else argv))
+    if argv is not None:
+        return guarded(_run, argv)
+    return leave(guarded(_run, sys.argv[1:]))
+
+
+def leave(code: int) -> int:
+    """The exit code of this process; if it was stopped, threads of libraries cannot hold it up."""
+    if code == StoppedByUser.exit_code:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:

@@ -26,7 +26,7 @@ class Arguments(PreprocessOptions):
     spec: tyro.conf.Positional[tuple[str, ...]]
     """Where the documents are: files, directories, globs, stdlib ..."""
     tokenizer: Path
-    """Directory of the tokenizer."""
+    """Directory or file of the tokenizer, or its name on the hub."""
     output: Annotated[str, tyro.conf.arg(aliases=["--output-path"], metavar="PREFIX")]
     """Files are named PREFIX-00000-of-00008.parquet."""
 

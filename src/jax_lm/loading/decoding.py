@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.lib.format import open_memmap
 
+from jax_lm.errors import JaxLMError
+from jax_lm.preprocessing.atomic import file_sha256
 from jax_lm.preprocessing.features import matrix, row_groups
 from jax_lm.preprocessing.manifest import Manifest
 
@@ -33,7 +35,12 @@ def stored_key(directory: Path) -> str | None:
 
 
 def decode(prefix: str, manifest: Manifest, directory: Path, key: str) -> None:
-    """Write the arrays of a set; the directory appears whole, whoever else makes it too."""
+    """Write the arrays of a set; the directory appears whole, whoever else makes it too.
+
+    Raises:
+        JaxLMError: a file of the set is damaged.
+    """
+    _refuse_damage(prefix, manifest)
     temporary = directory.with_name(f"{directory.name}.tmp-{secrets.token_hex(4)}")
     temporary.mkdir()
     try:
@@ -74,6 +81,16 @@ def _shapes(prefix: str, manifest: Manifest) -> Shapes:
 def _tables(prefix: str, manifest: Manifest) -> Iterator[pa.Table]:
     for entry in manifest.files:
         yield from row_groups(Path(prefix).parent / entry.name)
+
+
+def _refuse_damage(prefix: str, manifest: Manifest) -> None:
+    for entry in manifest.files:
+        path = Path(prefix).parent / entry.name
+        if file_sha256(path) != entry.sha256:
+            raise JaxLMError(
+                f"{path}: damaged, its sha256 is not the manifest's: preprocess again with "
+                "--overwrite"
+            )
 
 
 def _most_sentences(prefix: str, manifest: Manifest) -> int:

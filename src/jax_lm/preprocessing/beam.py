@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
-from jax_lm.errors import UsageError, missing_extra
+from jax_lm.errors import JaxLMError, UsageError, missing_extra
 from jax_lm.preprocessing.options import PreprocessOptions
 
 T = TypeVar("T")
@@ -32,7 +32,13 @@ def run_on_beam(runs: Sequence[T], write: Callable[[T], int], flags: list[str]) 
         except RuntimeError as error:
             if "KeyboardInterrupt" in str(error):  # Beam wraps Ctrl-C, too
                 raise KeyboardInterrupt from None
-            raise
+            raise JaxLMError(f"Apache Beam: {_first_line(error)}") from error
+        except (ImportError, ValueError) as error:  # a runner or a flag that cannot be
+            raise UsageError(f"Apache Beam: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0]
 
 
 def unknown_flags(flags: list[str]) -> list[str]:

@@ -143,10 +143,20 @@ def matrix(column: pa.ChunkedArray, width: int) -> np.ndarray:
 
 
 def row_groups(path: Path) -> Iterator[pa.Table]:
-    """The row groups of one file, one at a time."""
-    with pq.ParquetFile(path) as file:
-        for index in range(file.num_row_groups):
-            yield file.read_row_group(index)
+    """The row groups of one file, one at a time.
+
+    Raises:
+        JaxLMError: the file is damaged.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            for index in range(file.num_row_groups):
+                yield file.read_row_group(index)
+    except (pa.ArrowException, OSError) as error:
+        raise JaxLMError(
+            f"{path}: damaged ({error}): jax-lm features verify says what else is; preprocess "
+            "again with --overwrite"
+        ) from error
 
 
 def open_features(prefix: str) -> Manifest:

@@ -13,6 +13,7 @@ from jax_lm.preprocessing.copies import SignatureWriting, mark_copies
 from jax_lm.preprocessing.cutting.base import KINDS, Cutting
 from jax_lm.preprocessing.encoding import engine_for
 from jax_lm.preprocessing.manifest import Manifest, SpecialIds
+from jax_lm.preprocessing.notes import set_notes
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import PartialSet, Say
 from jax_lm.preprocessing.progress import shown_progress
@@ -58,19 +59,24 @@ class Making:
         self.partial.begin(self.say)
         started, kept = time.perf_counter(), _text_bytes(self._found(shards).values())
         try:
-            engine = engine_for(self.source, shards, self.tokenizer, self.options.engine)
-            self.say(engine.sentence())
+            engine = engine_for(
+                self.source, shards, self.tokenizer, self.options.engine, say=self.say
+            )
             lend_tokenizer(self.tokenizer.use(engine.name))
             self._mark_copies(shards)
             results = self._write_shards(shards, special, engine.name)
         except JaxLMError:
             self._keep_or_discard(shards)
             raise
+        except KeyboardInterrupt:
+            self._keep_or_discard(shards)
+            self.say("stopped: the same command goes on")
+            raise
         self._refuse_too_little(results)
         seconds, megabytes = time.perf_counter() - started, (_text_bytes(results) - kept) / 1e6
         rate = f"{megabytes / seconds:.2f} MB/s"
         self.say(f"preprocessed {megabytes:.2f} MB of text in {seconds:.1f} s, {rate}")
-        return publish(
+        manifest = publish(
             self.partial,
             results,
             options=self.options,
@@ -79,6 +85,9 @@ class Making:
             special=special,
             engine=f"{engine.name} {engine.version}",
         )
+        for note in set_notes(manifest, self.options):
+            self.say(note)
+        return manifest
 
     def _mark_copies(self, shards: list[Shard]) -> None:
         if self.options.deduplicate == "none":
@@ -157,6 +166,8 @@ class Making:
         rejected = [record for result in results for record in result.rejected]
         if not any(result.documents for result in results):
             problem = f"{name} holds no documents"
+            if reasons := _reasons(results):
+                problem = f"no document of {name} is left{reasons}"
             if rejected:
                 first = "{file}:{line}: {reason}".format_map(rejected[0])
                 problem += f": {len(rejected)} records were rejected, the first was {first}"

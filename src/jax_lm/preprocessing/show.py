@@ -123,4 +123,5 @@ def _spell(ids: np.ndarray, manifest: Manifest, tokenizer: Tokenizer, color: boo
 def _shade(text: str, scored: bool, color: bool) -> str:
     if scored:
         return text
-    return f"{DIM}{text}{PLAIN}" if color else f"⟦{text}⟧"
+    # What stands apart inside switches everything off at its end.
+    return f"{DIM}{text.replace(PLAIN, PLAIN + DIM)}{PLAIN}" if color else f"⟦{text}⟧"

@@ -76,7 +76,7 @@ def _file_problem(path: Path, entry: FileEntry, manifest: Manifest, counts: Coun
         if not pq.read_schema(path).equals(schema_of(manifest.columns)):
             return f"its columns are not {', '.join(manifest.columns)}"
         return _rows_problem(path, entry, manifest, counts)
-    except (pa.ArrowException, ValueError, OSError) as error:
+    except (JaxLMError, pa.ArrowException, ValueError, OSError) as error:
         return f"it cannot be read ({error})"
 
 

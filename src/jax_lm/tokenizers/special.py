@@ -14,6 +14,9 @@ CONVENTIONS = {
     "eos": ("</s>", END_OF_TEXT),
     "pad": ("<pad>", "<|padding|>", "<|pad|>", "[PAD]"),
     "unk": ("<unk>", "[UNK]"),
+    "mask": ("<mask>", "[MASK]"),
+    "cls": ("[CLS]",),
+    "sep": ("[SEP]",),
 }
 """Names that say their part, the first that is there counts; GPT-2's bos and eos are one token."""
 
@@ -26,6 +29,9 @@ class SpecialTokens:
     eos: str | None = None
     pad: str | None = None
     unk: str | None = None
+    mask: str | None = None
+    cls: str | None = None
+    sep: str | None = None
 
     @classmethod
     def by_convention(cls, names: Sequence[str]) -> "SpecialTokens":

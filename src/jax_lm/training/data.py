@@ -34,6 +34,8 @@ class TrainingData(NamedTuple):
     """Their rows."""
     order: Order | None
     """How several sets are mixed; None: the rows of one set, shuffled."""
+    shares: dict[str, float]
+    """Of the rows that training reads, by set; empty for one set."""
     validation: dict[str, RowStore]
     """Held-out rows by the name in their metrics: ``val``, or ``val/NAME`` where there are more."""
     tokenizer: Tokenizer
@@ -77,7 +79,16 @@ def open_data(config: DataConfig, sequence_length: int, seed: int, say: Say) -> 
         held_out = features_for(spec, tokenizer=tokenizer, sequence_length=sequence_length, say=say)
         validation[name] = _open(held_out, say)
     train, order = _mixed(stores, weights, seed)
-    return TrainingData(tuple(stores), train, order, validation, load_tokenizer(tokenizer))
+    parts = weights or [float(len(store)) for store in stores]
+    shares = {spec: part / sum(parts) for spec, part in zip(specs, parts, strict=True)}
+    return TrainingData(
+        tuple(stores),
+        train,
+        order,
+        shares if len(stores) > 1 else {},
+        validation,
+        load_tokenizer(tokenizer),
+    )
 
 
 def weighted(train: tuple[str, ...]) -> tuple[list[str], list[float] | None]:

@@ -27,6 +27,8 @@ def summarise(
         f"data      {len(data.train):,} rows of {plan.sequence_length} tokens "
         f"({data.num_bytes / 1e6:,.1f} MB of text) from {data.source}"
     )
+    if data.shares:
+        yield f"mixed     {', '.join(f'{share:.1%} {name}' for name, share in data.shares.items())}"
     for name, rows in data.validation.items():
         yield f"held out  {name}: {_evaluated(config, len(rows))} rows"
     yield (

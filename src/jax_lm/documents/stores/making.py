@@ -34,6 +34,7 @@ from jax_lm.errors import JaxLMError, UsageError
 
 PLAIN_SECONDS = 10.0
 LEVELS = range(1, 20)
+URL = "://"
 MONGODB = ("mongodb:", "mongodb+srv:", "mongodb-config:")
 SQLITE = "sqlite:"
 
@@ -79,6 +80,8 @@ def make_store(
     """
     if output.startswith(MONGODB):
         return _make_mongodb_store(_with_originals(spec, reading), output, options, say)
+    if URL in output:
+        raise JaxLMError(f"{output}: a store of SQLite files is written to a local path, not a URL")
     return make_sqlite_store(open_source(spec, reading), output, options, say)
 
 
@@ -87,6 +90,8 @@ def make_sqlite_store(
 ) -> Iterator[str]:
     """Build a store of SQLite files; give the lines of a summary."""
     path = Path(output.removeprefix(SQLITE))
+    if path.is_dir() and any(path.iterdir()) and not any(path.glob("*.db")):
+        raise JaxLMError(f"{path}: a directory with other files in it; choose another --output")
     plan = _plan(source, options)
     if _is_there(path, plan, options.overwrite):
         say(f"{path} holds these documents already; nothing to do")

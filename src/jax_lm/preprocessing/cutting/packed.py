@@ -33,6 +33,7 @@ def pack(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows | None:
     once. For other kinds than "shift" the ids are split into inputs and labels of T. None: there
     is no token to put in a row.
     """
+    documents = without_final_separators(documents, cutting)
     kind = kind_of(documents, cutting)
     parts = []
     for subset in range(len(documents.subsets)):
@@ -40,6 +41,29 @@ def pack(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows | None:
         if len(stream.ids):
             parts.append(_rows(stream, subset, kind, cutting))
     return join_rows(parts, documents.subsets)
+
+
+def without_final_separators(documents: TokenizedDocuments, cutting: Cutting) -> TokenizedDocuments:
+    """Documents without the separator that some end with themselves, as a chat template's end.
+
+    It would follow them twice. A separator that ordinary text can spell is not touched.
+    """
+    separator, offsets = cutting.special.separator, documents.offsets
+    lasts = offsets[1:][np.diff(offsets) > 0] - 1
+    ended = lasts[documents.ids[lasts] == separator]
+    if separator not in cutting.special.all or not len(ended):
+        return documents
+    kept = np.ones(len(documents.ids), bool)
+    kept[ended] = False
+    before = np.concatenate([[0], np.cumsum(kept)])
+    ends = documents.sentence_ends
+    return documents._replace(
+        ids=documents.ids[kept],
+        num_bytes=documents.num_bytes[kept],
+        offsets=before[offsets],
+        weights=None if documents.weights is None else documents.weights[kept],
+        sentence_ends=None if ends is None else np.unique(before[ends]),
+    )
 
 
 def _stream(
