@@ -117,3 +117,14 @@ def iterate_texts(source: DocumentSource) -> Iterator[str]:
     """The text of every segment of a source, in order."""
     for _, document in source.read(Cursor(0, 0)):
         yield from (segment.text for segment in document.segments)
+
+
+def checked_target(target_bytes: int) -> int:
+    """The size of a range, for ``DocumentSource.ranges``.
+
+    Raises:
+        JaxLMError: it is below 1.
+    """
+    if target_bytes < 1:
+        raise JaxLMError(f"a range of {target_bytes} bytes holds nothing; ask for 1 or more")
+    return target_bytes

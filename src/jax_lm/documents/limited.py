@@ -6,34 +6,20 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 
-from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
+from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource
 from jax_lm.documents.files.source import FileSource
+from jax_lm.documents.wrapped import WrappedSource
 from jax_lm.types import Document
 
 START = Cursor(0, 0)
 
 
-class LimitedSource:
+class LimitedSource(WrappedSource):
     """At most ``max_documents`` documents of another source."""
 
     def __init__(self, source: DocumentSource, max_documents: int):
         self.source = source
         self.max_documents = max_documents
-
-    @property
-    def name(self) -> str:
-        """The name of the whole source."""
-        return self.source.name
-
-    @property
-    def rejects(self) -> list[RejectedRecord]:
-        """What the whole source skipped."""
-        return self.source.rejects
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """What the whole source left out."""
-        return self.source.dropped
 
     def fingerprint(self) -> str:
         """Changes with the source and with the limit."""

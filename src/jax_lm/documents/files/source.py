@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from jax_lm.documents.base import BadRecord, Cursor, DocumentRange, RejectedRecord
+from jax_lm.documents.base import BadRecord, Cursor, DocumentRange, RejectedRecord, checked_target
 from jax_lm.documents.files.decoding import BrokenRecord
-from jax_lm.documents.files.splitting import Cuts, checked_target
+from jax_lm.documents.files.splitting import Cuts
 from jax_lm.documents.files.stored import DataFile
 from jax_lm.documents.left_off import LeftOff
 from jax_lm.types import Document

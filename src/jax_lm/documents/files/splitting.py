@@ -101,14 +101,3 @@ def cuts_between(stops: Iterable[int], file: DataFile, room: int, target: int) -
             start, room = position, target
         position = stop
     return position - start
-
-
-def checked_target(target_bytes: int) -> int:
-    """The size of a range.
-
-    Raises:
-        JaxLMError: it is below 1.
-    """
-    if target_bytes < 1:
-        raise JaxLMError(f"a range of {target_bytes} bytes holds nothing; ask for 1 or more")
-    return target_bytes

@@ -7,8 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
-from jax_lm.documents.base import BadRecord, Cursor, DocumentRange, RejectedRecord
-from jax_lm.documents.files.splitting import checked_target
+from jax_lm.documents.base import BadRecord, Cursor, DocumentRange, RejectedRecord, checked_target
 from jax_lm.documents.files.table_columns import Columns, choose_columns
 from jax_lm.documents.files.tables import row_document, row_values, rows_at_a_time
 from jax_lm.documents.huggingface.loading import HfDataset

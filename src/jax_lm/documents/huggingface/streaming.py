@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jax_lm.documents.base import Cursor, DocumentRange
-from jax_lm.documents.files.splitting import checked_target
+from jax_lm.documents.base import Cursor, DocumentRange, checked_target
 from jax_lm.documents.files.table_columns import INPUT_IDS, choose_columns
 from jax_lm.documents.huggingface.rows import RowSource
 from jax_lm.types import Document

@@ -8,11 +8,17 @@ from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
+from jax_lm.documents.base import (
+    Cursor,
+    DocumentRange,
+    DocumentSource,
+    RejectedRecord,
+    checked_target,
+)
 from jax_lm.documents.left_off import LeftOff
 from jax_lm.documents.reading import MixtureStops, check_weights
 from jax_lm.documents.statistics import num_bytes
-from jax_lm.errors import JaxLMError, UsageError
+from jax_lm.errors import UsageError
 from jax_lm.types import Document, Segment
 
 TURNS = 1 << 64
@@ -99,8 +105,7 @@ class MixtureSource:
         Raises:
             JaxLMError: ``target_bytes`` is below 1, or a document cannot be read.
         """
-        if target_bytes < 1:
-            raise JaxLMError(f"a range of {target_bytes} bytes holds nothing; ask for 1 or more")
+        checked_target(target_bytes)
         if target_bytes not in self._cuts:
             with self._unheard():
                 self._cuts[target_bytes] = self._plan(target_bytes)

@@ -1,13 +1,13 @@
 """The documents of a source that were asked for, as a source."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
+from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource
 from jax_lm.documents.reading import PERCENT, ReadingOptions
 from jax_lm.documents.selection.cleaning import clean_document, cleaning
+from jax_lm.documents.wrapped import WrappedSource
 from jax_lm.errors import JaxLMError
 from jax_lm.types import Document
 
@@ -37,7 +37,7 @@ def selected(source: DocumentSource, options: ReadingOptions) -> DocumentSource:
     return SelectedSource(source, options)
 
 
-class SelectedSource:
+class SelectedSource(WrappedSource):
     """The documents of a source that pass every rule; the others are counted in ``dropped``."""
 
     def __init__(self, source: DocumentSource, options: ReadingOptions):
@@ -53,21 +53,6 @@ class SelectedSource:
         """Make the rules again."""
         self.__dict__.update(state)
         self._rules = _rules(self.options)
-
-    @property
-    def name(self) -> str:
-        """The name of the whole source."""
-        return self.source.name
-
-    @property
-    def rejects(self) -> list[RejectedRecord]:
-        """What the whole source skipped."""
-        return self.source.rejects
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """What was left out, here and in the source, by reason."""
-        return self.source.dropped
 
     def fingerprint(self) -> str:
         """Changes with the source and with what is asked of it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from jax_lm.documents.base import Cursor, DocumentRange, RejectedRecord
+from jax_lm.documents.base import Cursor, DocumentRange, RejectedRecord, checked_target
 from jax_lm.documents.conversations.templates import DEFAULT, ChatTemplate
 from jax_lm.documents.stores.counts import text_bytes
 from jax_lm.documents.stores.mongodb_address import parse_address
@@ -112,8 +112,7 @@ class MongoStore:
         Raises:
             JaxLMError: ``target_bytes`` is below 1.
         """
-        if target_bytes < 1:
-            raise JaxLMError(f"a range of {target_bytes} bytes holds nothing; ask for 1 or more")
+        checked_target(target_bytes)
         cuts = [0]
         for first, part in zip(self._firsts, self.parts, strict=False):
             sizes = [self._size(record, part) for record in self._sample(part)]

@@ -1,10 +1,10 @@
 """Keeps a document's text as it came while the document is cleaned."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource, RejectedRecord
+from jax_lm.documents.base import Cursor, DocumentRange, DocumentSource
+from jax_lm.documents.wrapped import WrappedSource
 from jax_lm.types import Document
 
 KEY = "\0original text"
@@ -12,25 +12,10 @@ KEY = "\0original text"
 
 
 @dataclass(frozen=True)
-class KeepingOriginals:
+class KeepingOriginals(WrappedSource):
     """The documents of a source, each with its text a second time among the metadata."""
 
     source: DocumentSource
-
-    @property
-    def name(self) -> str:
-        """The name of the source."""
-        return self.source.name
-
-    @property
-    def rejects(self) -> list[RejectedRecord]:
-        """What the source skipped."""
-        return self.source.rejects
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """What the source left out."""
-        return self.source.dropped
 
     def fingerprint(self) -> str:
         """The source's own."""

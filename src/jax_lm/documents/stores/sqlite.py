@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from jax_lm.documents.base import Cursor, DocumentRange, RejectedRecord
+from jax_lm.documents.base import Cursor, DocumentRange, RejectedRecord, checked_target
 from jax_lm.documents.stores.connections import Connections, damage_named
 from jax_lm.documents.stores.counts import Counts
 from jax_lm.documents.stores.sqlite_file import (
@@ -103,8 +103,7 @@ class SqliteStore:
         Raises:
             JaxLMError: ``target_bytes`` is below 1.
         """
-        if target_bytes < 1:
-            raise JaxLMError(f"a range of {target_bytes} bytes holds nothing; ask for 1 or more")
+        checked_target(target_bytes)
         cuts = [0]
         reached = 0
         for index, start in self._boundaries(target_bytes):
