@@ -5,7 +5,7 @@ import pytest
 
 from jax_lm.errors import JaxLMError
 from jax_lm.models.gpt2 import GPT2, GPT2Config
-from jax_lm.sharding import parameter_axes
+from jax_lm.models.axes import parameter_axes
 
 
 def test_parameters_are_named_by_their_axes() -> None:
@@ -16,7 +16,7 @@ def test_parameters_are_named_by_their_axes() -> None:
     assert axes.blocks.attention.query_weight == ("layers", "embed", "heads", "head_dim")
     assert axes.blocks.feed_forward.down_bias == ("layers", "embed")
     assert axes.final_norm.scale == ("embed",)
-    sizes = {"vocab": 7, "embed": 4, "context": 4, "layers": 3, "heads": 2, "head_dim": 2}
+    sizes = {"vocab": 128, "embed": 4, "context": 4, "layers": 3, "heads": 2, "head_dim": 2}
     for leaf, names in zip(
         jax.tree.leaves(model),
         jax.tree.leaves(axes, is_leaf=lambda leaf: type(leaf).__name__ == "AxisNames"),

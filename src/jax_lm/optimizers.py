@@ -80,6 +80,6 @@ def decay_mask(params: PyTree, *, embeddings: bool) -> PyTree:
         name = jax.tree_util.keystr(path).rsplit(".", 1)[-1]
         if name.endswith("_embedding"):
             return embeddings
-        return not (name.endswith("bias") or name == "scale")
+        return not name.endswith(("bias", "scale"))
 
     return jax.tree_util.tree_map_with_path(decays, params)

@@ -6,10 +6,14 @@ NamedTuple, which JAX already treats as a pytree (an absent field is an empty su
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+
+ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
+"""What reads what: each token what is before it; each token all; one stack the input, another the
+output so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,16 @@ class Rows(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a decoder-only model trains on; every array is ``[batch, seq]``."""
+    """What a model trains on; ``target_seq`` is ``seq`` for all but encoder-decoders."""
 
     input_ids: Int[np.ndarray, "batch seq"]
-    targets: Int[np.ndarray, "batch seq"]
-    loss_mask: Float[np.ndarray, "batch seq"]
+    targets: Int[np.ndarray, "batch target_seq"]
+    loss_mask: Float[np.ndarray, "batch target_seq"]
     """Weight of each target in the loss; 0 where the target is padding or context."""
+    segment_ids: Int[np.ndarray, "batch seq"] | None = None
+    """Number, from 1, of each position's document within its row; 0 is padding. None: each row is
+    one document, and what follows it is seen by nothing real (a decoder looks back only)."""
+    positions: Int[np.ndarray, "batch seq"] | None = None
+    """Place of each token within its document; None: counted from the document's start."""
+    decoder_input_ids: Int[np.ndarray, "batch target_seq"] | None = None
+    """What an encoder-decoder's decoder reads: the targets, one place later."""

@@ -1,43 +1,21 @@
-"""Multi-head attention: one function that computes it, one layer that projects around it."""
-
-import math
+"""Multi-head attention: what projects around ``attend``."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
-from jax_lm.models.layers.dropout import dropout
+from jax_lm.models.layers.dot_product import attend
 from jax_lm.models.layers.init import normal
 from jax_lm.models.layers.kv_cache import LayerCache, write
-
-KERNEL = "XLA (einsum, heads outward)"
-"""What computes attention; shown by ``jax-lm doctor``."""
-
-
-def attend(
-    query: Float[Array, "batch heads seq head_dim"],
-    key: Float[Array, "batch heads slots head_dim"],
-    value: Float[Array, "batch heads slots head_dim"],
-    mask: Bool[Array, "#batch seq slots"],
-    *,
-    dropout_rate: float = 0.0,
-    dropout_key: Key[Array, ""] | None = None,
-) -> Float[Array, "batch heads seq head_dim"]:
-    """Scaled dot-product attention (Vaswani et al. 2017, arXiv:1706.03762), softmax in float32.
-
-    Heads come before positions, so that on a CPU the products are plain batched matrix products.
-    """
-    scale = 1.0 / math.sqrt(query.shape[-1])
-    scores = jnp.einsum("bhtd,bhsd->bhts", query * scale, key, preferred_element_type=jnp.float32)
-    scores = jnp.where(mask[:, None], scores, jnp.finfo(jnp.float32).min)
-    weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
-    weights = dropout(weights, dropout_rate, dropout_key)
-    return jnp.einsum("bhts,bhsd->bhtd", weights, value)
+from jax_lm.models.layers.mask import AttentionMask
 
 
 class Attention(eqx.Module):
-    """Multi-head self-attention with separate query, key and value projections."""
+    """Multi-head attention (Vaswani et al. 2017, arXiv:1706.03762), each head with its own keys.
+
+    Over its own input, or over another one's keys and values: ``remember`` makes those once.
+    """
 
     query_weight: Float[Array, "embed heads head_dim"]
     key_weight: Float[Array, "embed heads head_dim"]
@@ -48,6 +26,8 @@ class Attention(eqx.Module):
     value_bias: Float[Array, "heads head_dim"] | None
     output_bias: Float[Array, "embed"] | None
     dropout_rate: float = eqx.field(static=True)
+    scale: float | None = eqx.field(static=True, default=None)
+    """Multiplies the scores; None: 1 / sqrt(head_dim)."""
 
     @staticmethod
     def init(
@@ -79,39 +59,72 @@ class Attention(eqx.Module):
     def __call__(
         self,
         x: Float[Array, "batch seq embed"],
-        mask: Bool[Array, "#batch seq slots"],
+        mask: AttentionMask,
         cache: LayerCache | None = None,
-        positions: Int[Array, "batch seq"] | None = None,
         *,
+        bias: Float[Array, "#batch heads seq slots"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Attend over ``x`` itself or, with a cache, over the cache once ``x`` is written to it.
 
         Args:
-            x: normalised hidden states.
-            mask: which slots each position may see.
+            x: hidden states.
+            mask: which keys each query may see; with a cache it says the queries' slots.
             cache: keys and values of earlier tokens.
-            positions: where in the cache the tokens of ``x`` belong; needed with a cache.
+            bias: added to the scores.
             key: for dropout on the attention weights; None: no dropout.
         """
-        query = _project(x, self.query_weight, self.query_bias)
-        keys = _project(x, self.key_weight, self.key_bias)
-        values = _project(x, self.value_weight, self.value_bias)
+        memory = self.remember(x)
         if cache is not None:
-            assert positions is not None, "a cache needs positions"
-            cache = write(cache, keys, values, positions)
-            keys, values = cache.key.astype(x.dtype), cache.value.astype(x.dtype)
-        attended = attend(
-            query, keys, values, mask, dropout_rate=self.dropout_rate, dropout_key=key
+            assert mask.query_slots is not None, "a cache needs slots"
+            memory = cache = write(cache, memory.key, memory.value, mask.query_slots)
+        return self.recall(x, memory, mask, bias=bias, key=key), cache
+
+    def remember(self, x: Float[Array, "batch slots embed"]) -> LayerCache:
+        """Keys and values of ``x``."""
+        return LayerCache(
+            project(x, self.key_weight, self.key_bias),
+            project(x, self.value_weight, self.value_bias),
         )
-        y = jnp.einsum("bhtd,hde->bte", attended, self.output_weight)
-        return (y if self.output_bias is None else y + self.output_bias[None, None, :]), cache
+
+    def recall(
+        self,
+        x: Float[Array, "batch seq embed"],
+        memory: LayerCache,
+        mask: AttentionMask,
+        *,
+        bias: Float[Array, "#batch heads seq slots"] | None = None,
+        key: Key[Array, ""] | None = None,
+    ) -> Float[Array, "batch seq embed"]:
+        """What ``x`` finds in ``memory``, which ``remember`` made of the same or another input."""
+        attended = attend(
+            project(x, self.query_weight, self.query_bias),
+            memory.key.astype(x.dtype),
+            memory.value.astype(x.dtype),
+            mask,
+            scale=self.scale,
+            bias=bias,
+            dropout_rate=self.dropout_rate,
+            dropout_key=key,
+        )
+        return merge(attended, self.output_weight, self.output_bias)
 
 
-def _project(
+def project(
     x: Float[Array, "batch seq embed"],
     weight: Float[Array, "embed heads head_dim"],
     bias: Float[Array, "heads head_dim"] | None,
 ) -> Float[Array, "batch heads seq head_dim"]:
+    """Into heads; they come before positions, so that attention is plain batched products."""
     y = jnp.einsum("bte,ehd->bhtd", x, weight)
     return y if bias is None else y + bias[None, :, None, :]
+
+
+def merge(
+    attended: Float[Array, "batch heads seq head_dim"],
+    weight: Float[Array, "heads head_dim embed"],
+    bias: Float[Array, "embed"] | None,
+) -> Float[Array, "batch seq embed"]:
+    """Back to the residual stream."""
+    y = jnp.einsum("bhtd,hde->bte", attended, weight)
+    return y if bias is None else y + bias[None, None, :]

@@ -1,23 +1,13 @@
-"""The position-wise feed-forward layer and its activations."""
-
-from collections.abc import Callable
-from functools import partial
-from typing import Literal
+"""Position-wise feed-forward layers, plain and gated."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from jax_lm.models.layers.activations import ACTIVATIONS, Activation
+from jax_lm.models.layers.dropout import dropout
 from jax_lm.models.layers.init import normal
-
-Activation = Literal["gelu_tanh", "gelu"]
-"""``gelu_tanh`` is GPT-2's approximation, ``gelu`` the exact one (with the error function)."""
-
-ACTIVATIONS: dict[Activation, Callable[[Array], Array]] = {
-    "gelu_tanh": partial(jax.nn.gelu, approximate=True),
-    "gelu": partial(jax.nn.gelu, approximate=False),
-}
 
 
 class FeedForward(eqx.Module):
@@ -28,6 +18,8 @@ class FeedForward(eqx.Module):
     down_weight: Float[Array, "mlp embed"]
     down_bias: Float[Array, "embed"] | None
     activation: Activation = eqx.field(static=True)
+    dropout_rate: float = eqx.field(static=True, default=0.0)
+    """Of what the activation gives."""
 
     @staticmethod
     def init(
@@ -39,6 +31,7 @@ class FeedForward(eqx.Module):
         activation: Activation,
         init_std: float,
         output_std: float,
+        dropout_rate: float = 0.0,
     ) -> "FeedForward":
         """Normal weights (``output_std`` for the projection back to ``embed``), zero biases."""
         up_key, down_key = jax.random.split(key)
@@ -48,13 +41,57 @@ class FeedForward(eqx.Module):
             down_weight=normal(down_key, (mlp_dim, embed_dim), output_std),
             down_bias=jnp.zeros(embed_dim) if bias else None,
             activation=activation,
+            dropout_rate=dropout_rate,
         )
 
-    def __call__(self, x: Float[Array, "batch seq embed"]) -> Float[Array, "batch seq embed"]:
-        """Apply to every position alone."""
+    def __call__(
+        self, x: Float[Array, "batch seq embed"], *, key: Key[Array, ""] | None = None
+    ) -> Float[Array, "batch seq embed"]:
+        """Apply to every position alone; ``key`` is for dropout, None: no dropout."""
         hidden = jnp.einsum("bte,em->btm", x, self.up_weight)
         if self.up_bias is not None:
             hidden = hidden + self.up_bias[None, None, :]
-        hidden = ACTIVATIONS[self.activation](hidden)
+        hidden = dropout(ACTIVATIONS[self.activation](hidden), self.dropout_rate, key)
         y = jnp.einsum("btm,me->bte", hidden, self.down_weight)
         return y if self.down_bias is None else y + self.down_bias[None, None, :]
+
+
+class GatedFeedForward(eqx.Module):
+    """``(activation(x gate) * (x up)) down`` (Shazeer 2020, arXiv:2002.05202), without biases."""
+
+    gate_weight: Float[Array, "embed mlp"]
+    up_weight: Float[Array, "embed mlp"]
+    down_weight: Float[Array, "mlp embed"]
+    activation: Activation = eqx.field(static=True)
+    dropout_rate: float = eqx.field(static=True, default=0.0)
+    """Of what the activation gives."""
+
+    @staticmethod
+    def init(
+        key: Key[Array, ""],
+        embed_dim: int,
+        mlp_dim: int,
+        *,
+        activation: Activation,
+        init_std: float,
+        output_std: float,
+        dropout_rate: float = 0.0,
+    ) -> "GatedFeedForward":
+        """Normal weights (``output_std`` for the projection back to ``embed``)."""
+        gate_key, up_key, down_key = jax.random.split(key, 3)
+        return GatedFeedForward(
+            gate_weight=normal(gate_key, (embed_dim, mlp_dim), init_std),
+            up_weight=normal(up_key, (embed_dim, mlp_dim), init_std),
+            down_weight=normal(down_key, (mlp_dim, embed_dim), output_std),
+            activation=activation,
+            dropout_rate=dropout_rate,
+        )
+
+    def __call__(
+        self, x: Float[Array, "batch seq embed"], *, key: Key[Array, ""] | None = None
+    ) -> Float[Array, "batch seq embed"]:
+        """Apply to every position alone; ``key`` is for dropout, None: no dropout."""
+        gate = ACTIVATIONS[self.activation](jnp.einsum("bte,em->btm", x, self.gate_weight))
+        hidden = gate * jnp.einsum("bte,em->btm", x, self.up_weight)
+        hidden = dropout(hidden, self.dropout_rate, key)
+        return jnp.einsum("btm,me->bte", hidden, self.down_weight)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, DTypeLike, Float, Int
+from jaxtyping import Array, DTypeLike, Float, Int
 
 
 class LayerCache(NamedTuple):
@@ -39,8 +39,3 @@ def write(
         cache.key.at[rows, :, positions].set(key.swapaxes(1, 2).astype(cache.key.dtype)),
         cache.value.at[rows, :, positions].set(value.swapaxes(1, 2).astype(cache.value.dtype)),
     )
-
-
-def causal_mask(positions: Int[Array, "batch seq"], slots: int) -> Bool[Array, "batch seq slots"]:
-    """Which slots each position may see: its own and those before it."""
-    return jnp.arange(slots)[None, None, :] <= positions[:, :, None]
