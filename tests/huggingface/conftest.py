@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,13 +21,15 @@ def tokenizer() -> PretrainedTokenizer:
 
 @pytest.fixture(scope="session")
 def model(tokenizer: PretrainedTokenizer) -> GPT2:
-    """Random everywhere, biases and scales too."""
+    """Random everywhere but in the padding of the vocabulary, biases and scales too."""
     config = GPT2Config(
         vocab_size=tokenizer.vocab_size, context_length=8, num_layers=2, num_heads=2, embed_dim=8
     )
     like = jax.eval_shape(lambda key: GPT2.init(key, config), jax.random.key(0))
     draw = np.random.default_rng(0).normal
-    return jax.tree.map(lambda leaf: jnp.asarray(draw(size=leaf.shape), jnp.float32), like)
+    random = jax.tree.map(lambda leaf: jnp.asarray(draw(size=leaf.shape), jnp.float32), like)
+    padded = random.token_embedding.at[tokenizer.vocab_size :].set(0.0)
+    return eqx.tree_at(lambda model: model.token_embedding, random, padded)
 
 
 @pytest.fixture

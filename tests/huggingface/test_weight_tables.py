@@ -12,12 +12,30 @@ from jax_lm.errors import JaxLMError
 from jax_lm.huggingface import gpt2
 from jax_lm.huggingface.convert import leaves_by_path
 from jax_lm.huggingface.directory import load_model
-from jax_lm.huggingface.mapping import IDENTITY, fused_heads, heads_first
+from jax_lm.huggingface.families import config_from_json, config_to_json
+from jax_lm.huggingface.mapping import (
+    IDENTITY,
+    SQUEEZE,
+    TRANSPOSE,
+    compose,
+    fused_heads,
+    heads_first,
+    interleaved_heads,
+    linear_from_heads,
+    linear_to_heads,
+)
 from jax_lm.models.gpt2 import GPT2
 
 TRANSFORMS = {
     "identity": (IDENTITY, (3, 5)),
     "heads first": (heads_first(2), (6, 5)),
+    "transpose": (TRANSPOSE, (3, 5)),
+    "linear to heads": (linear_to_heads(2), (6, 5)),
+    "its bias": (linear_to_heads(2), (6,)),
+    "linear from heads": (linear_from_heads(2), (5, 6)),
+    "interleaved weight": (interleaved_heads(3, 2), (18, 5)),
+    "interleaved bias": (interleaved_heads(3, 2), (18,)),
+    "composed": (compose(SQUEEZE, TRANSPOSE), (1, 3, 5)),
     "fused weight": (fused_heads(3, 2), (5, 18)),
     "fused bias": (fused_heads(3, 2), (18,)),
 }
@@ -35,6 +53,23 @@ def test_fused_heads_are_query_then_key_then_value_each_head_by_head():
         [[0, 1], [2, 3]],
         [[4, 5], [6, 7]],
         [[8, 9], [10, 11]],
+    )
+
+
+def test_linear_layers_to_and_from_heads_are_transposed():
+    to, back = np.arange(12).reshape(4, 3), np.arange(12).reshape(3, 4)
+    (ours,) = linear_to_heads(2).to_ours(to)
+    np.testing.assert_array_equal(ours[:, 1, 0], to[2])
+    (ours,) = linear_from_heads(2).to_ours(back)
+    np.testing.assert_array_equal(ours[1, 0], back[:, 2])
+
+
+def test_interleaved_heads_hold_query_key_and_value_in_turn():
+    query, key, value = interleaved_heads(3, 2).to_ours(np.arange(12))
+    assert (query.tolist(), key.tolist(), value.tolist()) == (
+        [[0, 1], [6, 7]],
+        [[2, 3], [8, 9]],
+        [[4, 5], [10, 11]],
     )
 
 
@@ -72,7 +107,7 @@ def test_every_tensor_at_fault_is_named_at_once(exported: Path):
         "missing transformer.wpe.weight, transformer.h.1.ln_2.bias;",
         "unexpected score.weight, transformer.h.2.ln_1.bias;",
         "transformer.h.0.attn.c_attn.weight has shape (24, 8), expected (8, 24)",
-        "transformer.ln_f.weight has dtype I32, expected one of F64, F32, F16, BF16",
+        "transformer.ln_f.weight has dtype I32, expected one of F64, F32, F16, BF16, F8",
     ):
         assert part in message
 
@@ -96,7 +131,7 @@ def test_an_output_matrix_of_its_own_is_refused(exported: Path):
         exported,
         lambda tensors: tensors.update({"lm_head.weight": tensors["transformer.wte.weight"] + 1}),
     )
-    with pytest.raises(JaxLMError, match=r"lm_head\.weight differs from wte\.weight"):
+    with pytest.raises(JaxLMError, match=r"lm_head\.weight from transformer\.wte\.weight differs"):
         load_model(exported)
 
 
@@ -136,7 +171,9 @@ def test_sharded_weights_are_read(exported: Path, model: GPT2):
 def test_a_missing_shard_is_named(exported: Path):
     shard(exported)
     (exported / "part-1.safetensors").unlink()
-    with pytest.raises(JaxLMError, match=r"part-1.safetensors: no such file, and model.*names it"):
+    with pytest.raises(
+        JaxLMError, match=r"index\.json names files that are not there: part-1\.safetensors: copy"
+    ):
         load_model(exported)
 
 
@@ -161,13 +198,14 @@ def edit_config(directory: Path, **changes) -> None:
         ({"add_cross_attention": True}, "add_cross_attention is true; only false"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings is false"),
         ({"activation_function": "relu"}, "activation_function is 'relu'; implemented: gelu_new"),
-        ({"attn_pdrop": 0.3}, "attn_pdrop 0.3; the three dropout rates must be equal"),
+        ({"attn_pdrop": 0.3}, "attn_pdrop 0.3; they must be equal"),
         ({"n_layer": "two"}, "n_layer must be a positive integer, not 'two'"),
         ({"n_inner": 0}, "n_inner must be a positive integer, not 0"),
         ({"layer_norm_epsilon": None}, "layer_norm_epsilon must be a number, not None"),
         ({"jax_lm_bias": 1}, "jax_lm_bias must be true or false, not 1"),
         ({"n_head": 3}, "embed_dim 8 is not a multiple of num_heads 3"),
-        ({"model_type": "llama"}, "model_type is 'llama'; the families that can be read: gpt2"),
+        ({"model_type": "gpt3"}, "model_type is 'gpt3'; the families that can be read: .*gpt2, "),
+        ({"rotary": 1, "depth": [2]}, r"not implemented: depth \(\[2\]\), rotary \(1\)$"),
         (
             {"architectures": ["GPT2ForSequenceClassification"]},
             r"architectures is \['GPT2ForSequenceClassification'\]; those that can be read",
@@ -183,7 +221,7 @@ def test_a_configuration_that_is_not_implemented_is_named(exported: Path, change
 
 
 def test_a_silent_configuration_has_the_defaults_of_transformers():
-    config = gpt2.config_from_json({"model_type": "gpt2"}, "config.json")
+    config = config_from_json({"model_type": "gpt2"}, "config.json")
     assert (config.vocab_size, config.embed_dim, config.dropout) == (50257, 768, 0.1)
     assert config.bias
 
@@ -192,13 +230,13 @@ def test_configurations_survive_both_directions(model: GPT2):
     config = dataclasses.replace(
         model.config, mlp_dim=12, bias=False, activation="gelu", dropout=0.1, norm_epsilon=1e-6
     )
-    assert gpt2.config_from_json(gpt2.config_to_json(config), "here") == config
+    assert config_from_json(config_to_json(config), "here") == config
 
 
 def test_biases_called_absent_must_be_zero(exported: Path):
     edit_config(exported, jax_lm_bias=False)
     with pytest.raises(
-        JaxLMError, match=r"jax_lm_bias: false, but these biases are not zero: .*final_norm\.bias"
+        JaxLMError, match=r"there are no biases, but these are not zero: .*final_norm\.bias"
     ):
         load_model(exported)
 

@@ -17,6 +17,7 @@ def test_special_tokens_take_the_first_ids_and_their_parts() -> None:
     ):
         assert [tokenizer.token_text(i) for i in range(5)] == list(specials)
         assert (tokenizer.bos_id, tokenizer.pad_id, tokenizer.eos_id) == (0, 1, 2)
+        assert tokenizer.mask_id == 4
         assert tokenizer.special_ids == set(range(5))
 
 

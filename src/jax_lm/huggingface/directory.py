@@ -1,22 +1,20 @@
 """A model as a Hugging Face directory, which transformers loads as it is."""
 
 import json
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import save_file
+import jax.numpy as jnp
+from jaxtyping import DTypeLike
 
 from jax_lm.errors import JaxLMError
-from jax_lm.huggingface import gpt2
-from jax_lm.huggingface.convert import leaves_by_path
-from jax_lm.huggingface.tensor_files import SINGLE_FILE, TensorFiles, read_json
-from jax_lm.models.gpt2 import GPT2
-from jax_lm.preprocessing.atomic import sync
+from jax_lm.huggingface.convert import ShardingOf, StoredWeights, read_model
+from jax_lm.huggingface.export import SHARD_SIZE, Bytes, differing_arrays, write_weights
+from jax_lm.huggingface.families import config_from_json, config_to_json, family_for, family_of
+from jax_lm.huggingface.opening import open_tensors
+from jax_lm.huggingface.replacing import replacing
+from jax_lm.huggingface.tensor_files import read_json
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.pretrained import load_tokenizer
 
@@ -26,71 +24,122 @@ CARD_FILE = "README.md"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
 
-def load_directory(path: Path) -> tuple[GPT2, Tokenizer]:
-    """The model (float32) and the tokenizer of a directory.
+def load_directory(
+    path: Path, *, dtype: DTypeLike = jnp.float32, sharding_of: ShardingOf | None = None
+) -> tuple[Any, Tokenizer]:
+    """The model and the tokenizer of a directory.
+
+    Args:
+        path: the directory.
+        dtype: of the model's arrays, whatever is stored.
+        sharding_of: where the arrays go; None: the default device.
 
     Raises:
         JaxLMError: a file is missing or damaged, the model is not one we know, or weights,
             configuration and tokenizer do not belong together.
     """
-    model = load_model(path)
+    config = load_config(path)
     tokenizer = load_tokenizer(path)
-    if tokenizer.vocab_size > model.token_embedding.shape[0]:
-        raise JaxLMError(
-            f"{path}: the tokenizer has {tokenizer.vocab_size} ids, but the model embeds only "
-            f"{model.token_embedding.shape[0]}: they do not belong together"
-        )
-    return model, tokenizer
+    refuse_larger(tokenizer, config.vocab_size, str(path))
+    return load_model(path, dtype=dtype, sharding_of=sharding_of), tokenizer
 
 
-def load_model(path: Path) -> GPT2:
-    """The model of a directory, float32, whatever dtype is stored.
+def load_model(
+    path: Path, *, dtype: DTypeLike = jnp.float32, sharding_of: ShardingOf | None = None
+) -> Any:
+    """The model of a directory; never more than one array of it is held twice.
 
     Raises:
         JaxLMError: as ``load_directory``.
     """
-    config_path = path / CONFIG_FILE
-    if not config_path.is_file():
-        raise JaxLMError(f"{path}: no {CONFIG_FILE}: this is not a Hugging Face model directory")
-    values = read_json(config_path)
-    _refuse_unknown(values, config_path)
-    config = gpt2.config_from_json(values, str(config_path))
-    return gpt2.read_model(TensorFiles(path), config)
+    config = load_config(path)
+    family = family_of(read_json(path / CONFIG_FILE), str(path / CONFIG_FILE))
+    files = open_tensors(path)
+    config = family.with_weights(config, files.infos.keys())
+    return read_model(files, family, config, dtype=dtype, sharding_of=sharding_of)
 
 
-def write_directory(model: GPT2, tokenizer: Tokenizer, output: Path, *, card: str) -> None:
+def load_config(place: Path) -> Any:
+    """Our configuration of a directory or of a config.json.
+
+    Raises:
+        JaxLMError: there is none, or it asks for what is not implemented.
+    """
+    path = place / CONFIG_FILE if place.is_dir() else place
+    if not path.is_file():
+        raise JaxLMError(f"{place}: no {CONFIG_FILE}: this is not a Hugging Face model directory")
+    return config_from_json(read_json(path), str(path))
+
+
+def refuse_larger(tokenizer: Tokenizer, vocab_size: int, where: str) -> None:
+    """Refuse a tokenizer with ids that a model does not embed.
+
+    Raises:
+        JaxLMError: it has.
+    """
+    if tokenizer.vocab_size > vocab_size:
+        raise JaxLMError(
+            f"{where}: the tokenizer has {tokenizer.vocab_size:,} ids, but the model embeds only "
+            f"{vocab_size:,}: they do not belong together, or jax-lm convert --resize-vocabulary "
+            "makes room"
+        )
+
+
+def write_directory(
+    model: Any,
+    tokenizer: Tokenizer | None,
+    output: Path,
+    *,
+    card: str,
+    dtype: str = "float32",
+    max_shard_size: Bytes = SHARD_SIZE,
+    token_ids: Mapping[str, int | None] | None = None,
+) -> None:
     """Write config, weights, tokenizer and model card; ``output`` appears whole or not at all.
 
     What was written is read back and compared bit by bit first.
 
     Args:
-        model: its weights are stored as float32.
-        tokenizer: the one the model was trained with.
+        model: what to write.
+        tokenizer: the one the model was trained with; None: there is none to write.
         output: a directory; an earlier export there is replaced.
         card: the model card (Markdown).
+        dtype: of the stored weights, a key of ``STORED_DTYPES``.
+        max_shard_size: most that one file of weights holds.
+        token_ids: such as ``bos_token_id``; None: the tokenizer's.
 
     Raises:
         JaxLMError: ``output`` holds something that is not an export.
     """
-    _refuse_occupied(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with _replacing(output) as directory:
-        _write_configs(model, tokenizer, directory)
-        save_file(gpt2.model_tensors(model), directory / SINGLE_FILE, metadata={"format": "pt"})
-        _write_tokenizer(tokenizer, directory, model.config.context_length)
+    refuse_occupied(output)
+    family = family_for(model.config)
+    ids = token_ids_of(tokenizer) if token_ids is None else token_ids
+    with replacing(output) as directory:
+        _write_configs(model.config, ids, dtype, directory)
+        write_weights(model, family, directory, dtype=dtype, max_shard_size=max_shard_size)
+        if tokenizer is not None:
+            _write_tokenizer(tokenizer, directory, model.config.context_length)
         (directory / CARD_FILE).write_text(card, encoding="utf-8")
         _verify(model, tokenizer, directory)
 
 
-def _write_configs(model: GPT2, tokenizer: Tokenizer, directory: Path) -> None:
-    # Explicit nulls: where a key is absent transformers takes the ids of OpenAI's vocabulary.
-    ids = {
+def token_ids_of(tokenizer: Tokenizer | None) -> dict[str, int | None]:
+    """The ids of a tokenizer's special tokens under their keys in config.json."""
+    if tokenizer is None:
+        return {}
+    # Explicit nulls: where a key is absent transformers takes the ids of the published models.
+    return {
         "bos_token_id": tokenizer.bos_id,
         "eos_token_id": tokenizer.eos_id,
         "pad_token_id": tokenizer.pad_id,
     }
-    _write_json(directory / CONFIG_FILE, {**gpt2.config_to_json(model.config), **ids})
-    _write_json(directory / GENERATION_FILE, ids)
+
+
+def _write_configs(config: Any, ids: Mapping[str, int | None], dtype: str, directory: Path) -> None:
+    values = {"dtype": dtype, **ids, **config_to_json(config)}
+    generation = {key: value for key, value in values.items() if key.endswith("_token_id")}
+    _write_json(directory / CONFIG_FILE, values)
+    _write_json(directory / GENERATION_FILE, generation)
 
 
 def _write_tokenizer(tokenizer: Tokenizer, directory: Path, context_length: int) -> None:
@@ -105,48 +154,36 @@ def _write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def _verify(model: GPT2, tokenizer: Tokenizer, directory: Path) -> None:
-    read_model, read_tokenizer = load_directory(directory)
-    written, read = leaves_by_path(model), leaves_by_path(read_model)
-    differing = [
-        path
-        for path in written.keys() | read.keys()
-        if path not in written or path not in read or not _same(written[path], read[path])
-    ]
+def _verify(model: Any, tokenizer: Tokenizer | None, directory: Path) -> None:
+    given_up = "the export was given up"
+    config = load_config(directory)
+    written, read = config_to_json(model.config), config_to_json(config)
+    wrong = [key for key in written.keys() | read.keys() if written.get(key) != read.get(key)]
+    if wrong:
+        raise JaxLMError(
+            f"{directory}: read back, these keys of {CONFIG_FILE} differ from what was written: "
+            f"{', '.join(sorted(wrong))}; {given_up}"
+        )
+    family = family_for(config)
+    stored = StoredWeights(open_tensors(directory), family, config)
+    differing = differing_arrays(model, family, stored)
     if differing:
         raise JaxLMError(
             f"{directory}: read back, these arrays differ from what was written: "
-            f"{', '.join(sorted(differing))}; the export was given up"
+            f"{', '.join(sorted(differing))}; {given_up}"
         )
-    if read_tokenizer.fingerprint() != tokenizer.fingerprint():
+    if tokenizer is not None and load_tokenizer(directory).fingerprint() != tokenizer.fingerprint():
         raise JaxLMError(
-            f"{directory}: read back, the tokenizer differs from what was written; "
-            "the export was given up"
+            f"{directory}: read back, the tokenizer differs from what was written; {given_up}"
         )
 
 
-def _same(written: Any, read: Any) -> bool:
-    return np.asarray(written, np.float32).tobytes() == np.asarray(read).tobytes()
+def refuse_occupied(output: Path) -> None:
+    """Refuse to write over what is not an exported model.
 
-
-def _refuse_unknown(values: Mapping[str, Any], where: Path) -> None:
-    model_type = values.get("model_type")
-    if model_type != gpt2.MODEL_TYPE:
-        raise JaxLMError(
-            f"{where}: model_type is {model_type!r}; the families that can be read: "
-            f"{gpt2.MODEL_TYPE}"
-        )
-    architectures = values.get("architectures") or list(gpt2.READABLE_ARCHITECTURES)
-    if not isinstance(architectures, list):
-        raise JaxLMError(f"{where}: architectures must be a list of names, not {architectures!r}")
-    if not set(architectures) & set(gpt2.READABLE_ARCHITECTURES):
-        raise JaxLMError(
-            f"{where}: architectures is {architectures!r}; those that can be read: "
-            f"{', '.join(gpt2.READABLE_ARCHITECTURES)}"
-        )
-
-
-def _refuse_occupied(output: Path) -> None:
+    Raises:
+        JaxLMError: there is something else.
+    """
     if not output.exists():
         return
     if not output.is_dir():
@@ -156,34 +193,3 @@ def _refuse_occupied(output: Path) -> None:
             f"{output}: the directory holds something other than an exported model: "
             "give another one, or empty it"
         )
-
-
-@contextmanager
-def _replacing(output: Path) -> Iterator[Path]:
-    """Give a temporary directory beside ``output``; on success it takes that name."""
-    token = secrets.token_hex(4)
-    temporary = output.with_name(f".tmp-{token}-{output.name}")
-    temporary.mkdir()
-    try:
-        yield temporary
-        for path in [*temporary.iterdir(), temporary]:
-            sync(path)
-        _take_place(temporary, output, output.with_name(f".tmp-{token}-old-{output.name}"))
-        sync(output.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _take_place(temporary: Path, output: Path, aside: Path) -> None:
-    if not output.exists():
-        temporary.rename(output)
-        return
-    foreign = {path.name for path in output.iterdir()} - {path.name for path in temporary.iterdir()}
-    if foreign:
-        raise JaxLMError(
-            f"{output}: replacing the earlier export would delete {', '.join(sorted(foreign))}: "
-            "move that away, or give another directory"
-        )
-    output.rename(aside)
-    temporary.rename(output)
-    shutil.rmtree(aside)

@@ -1,23 +1,13 @@
 """The model card: what a person needs to know before using the weights."""
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
-
-from jax_lm.models.gpt2 import GPT2, GPT2Config
-
-FRONT_MATTER = """\
----
-library_name: transformers
-pipeline_tag: text-generation
-tags:
-  - jax
-  - jax-lm
-  - gpt2
-  - text-generation
-# license: name the licence you give the weights, such as apache-2.0
----"""
+from jax_lm.huggingface.families import family_for
+from jax_lm.models.forward import Model
+from jax_lm.models.registry import count_parameters
+from jax_lm.types import ModelKind
 
 DEFINITIONS = """\
 - **loss**: nats a token, sum(weight * -log p) / sum(weight) over the whole held-out set.
@@ -26,83 +16,136 @@ DEFINITIONS = """\
   spell). It does not depend on the tokenizer."""
 
 
+class _Use(NamedTuple):
+    """How a kind of model is used in transformers."""
+
+    pipeline: str
+    auto_class: str
+    lines: str
+
+
+USES: Mapping[ModelKind, _Use] = {
+    "decoder": _Use(
+        "text-generation",
+        "AutoModelForCausalLM",
+        """\
+inputs = tokenizer({prompt!r}, return_tensors="pt")
+outputs = model.generate(**inputs, max_new_tokens=64, do_sample=True, temperature=0.8)
+print(tokenizer.decode(outputs[0]))""",
+    ),
+    "encoder": _Use(
+        "fill-mask",
+        "AutoModelForMaskedLM",
+        """\
+inputs = tokenizer({prompt!r} + " " + tokenizer.mask_token, return_tensors="pt")
+masked = inputs["input_ids"][0] == tokenizer.mask_token_id
+print(tokenizer.decode(model(**inputs).logits[0, masked].argmax(-1)))""",
+    ),
+    "encoder-decoder": _Use(
+        "text2text-generation",
+        "AutoModelForSeq2SeqLM",
+        """\
+inputs = tokenizer({prompt!r}, return_tensors="pt")
+outputs = model.generate(**inputs, max_new_tokens=64)
+print(tokenizer.decode(outputs[0], skip_special_tokens=True))""",
+    ),
+}
+
+
 def model_card(
     name: str,
-    model: GPT2,
+    model: Model,
     *,
     training: Mapping[str, Any],
     evaluation: Mapping[str, float],
     example_prompt: str = "Once upon a time",
+    dtype: str = "float32",
 ) -> str:
     """A Markdown model card with YAML front matter; the licence is left to the user.
 
     Args:
         name: of the model: the title, and the directory in the example.
         model: for its shape and its number of parameters.
-        training: facts about the run, shown as they are, such as ``{"tokens": "98,304,000"}``.
+        training: facts about the run, shown as they are, such as ``{"tokens": "98,304,000"}``;
+            empty: nothing is said of where the weights come from.
         evaluation: held-out numbers by metric name, such as ``{"val/bits_per_byte": 1.02}``.
         example_prompt: what the example continues.
+        dtype: of the stored weights.
     """
+    config = model.config
+    made = "trained" if training else "written"
     sections = [
-        FRONT_MATTER,
+        _front_matter(config),
         f"# {name}",
-        f"A GPT-2 language model of {_num_parameters(model):,} parameters, "
-        "trained with jax-lm in JAX.",
-        f"## How to use it\n\n{_usage(name, example_prompt)}",
-        f"## Architecture\n\n{_table('', 'value', _architecture(model))}",
+        f"A language model of {count_parameters(config):,} parameters "
+        f"(`{family_for(config).architecture}` in transformers), {made} with jax-lm in JAX.",
+        f"## How to use it\n\n{_usage(name, config.kind, example_prompt)}",
+        f"## Architecture\n\n{_table('', 'value', _architecture(config, dtype))}",
     ]
     if training:
         sections.append(f"## Training\n\n{_table('', 'value', training)}")
     if evaluation:
         numbers = {metric: f"{value:.4f}" for metric, value in evaluation.items()}
         sections.append(f"## Evaluation\n\n{_table('metric', 'value', numbers)}\n\n{DEFINITIONS}")
-    sections.append(f"## Limits\n\n{_limits(model.config)}")
+    sections.append(f"## Limits\n\n{_limits(config)}")
     return "\n\n".join(sections) + "\n"
 
 
-def _usage(name: str, prompt: str) -> str:
+def _front_matter(config: Any) -> str:
     return f"""\
-```python
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-path = {name!r}  # this directory
-tokenizer = AutoTokenizer.from_pretrained(path)
-model = AutoModelForCausalLM.from_pretrained(path)
-inputs = tokenizer({prompt!r}, return_tensors="pt")
-outputs = model.generate(**inputs, max_new_tokens=64, do_sample=True, temperature=0.8)
-print(tokenizer.decode(outputs[0]))
-```
-
-or, with jax-lm:
-
-```
-jax-lm generate {name} --prompt {_shell(prompt)}
-```"""
+---
+library_name: transformers
+pipeline_tag: {USES[config.kind].pipeline}
+tags:
+  - jax
+  - jax-lm
+  - {config.family}
+# license: name the licence you give the weights, such as apache-2.0
+---"""
 
 
-def _architecture(model: GPT2) -> dict[str, Any]:
-    config = model.config
-    activation = {"gelu_tanh": "GELU (tanh approximation)", "gelu": "GELU (exact)"}
-    return {
-        "family": "GPT-2: learned positions, pre-norm blocks, output matrix tied to the embedding",
-        "parameters": f"{_num_parameters(model):,}",
-        "layers": config.num_layers,
-        "heads": config.num_heads,
-        "width": config.embed_dim,
-        "feed-forward width": config.mlp_dim or 4 * config.embed_dim,
-        "activation": activation[config.activation],
-        "biases": "yes" if config.bias else "none (stored as zeros, which transformers expects)",
-        "vocabulary": f"{model.token_embedding.shape[0]:,}",
-        "context length": f"{config.context_length:,} tokens",
-        "stored as": "float32",
+def _usage(name: str, kind: ModelKind, prompt: str) -> str:
+    use = USES[kind]
+    lines = [
+        "```python",
+        f"from transformers import {use.auto_class}, AutoTokenizer",
+        "",
+        f"path = {name!r}  # this directory",
+        "tokenizer = AutoTokenizer.from_pretrained(path)",
+        f"model = {use.auto_class}.from_pretrained(path)",
+        use.lines.format(prompt=prompt),
+        "```",
+    ]
+    if kind == "decoder":
+        shell = f"jax-lm generate {name} --prompt {_shell(prompt)}"
+        lines += ["", "or, with jax-lm:", "", "```", shell, "```"]
+    return "\n".join(lines)
+
+
+def _architecture(config: Any, dtype: str) -> dict[str, Any]:
+    fields = {
+        field.name.replace("_", " "): _shown(getattr(config, field.name))
+        for field in dataclasses.fields(config)
+        if getattr(config, field.name) is not None
     }
+    return {"parameters": f"{count_parameters(config):,}", **fields, "stored as": dtype}
 
 
-def _limits(config: GPT2Config) -> str:
+def _shown(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def _limits(config: Any) -> str:
+    does = {
+        "decoder": "It continues text in the manner of",
+        "encoder": "It fills gaps in text in the manner of",
+        "encoder-decoder": "It answers text with text in the manner of",
+    }[config.kind]
     return (
-        f"The model sees at most {config.context_length:,} tokens at once. It continues text in "
-        "the manner of what it was trained on, errors and prejudices included; what it says is "
-        "not checked for truth."
+        f"The model was built for at most {config.context_length:,} tokens at once. {does} what it "
+        "was trained on, errors and prejudices included; what it says is not checked for truth."
     )
 
 
@@ -118,7 +161,3 @@ def _cell(value: Any) -> str:
 
 def _shell(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _num_parameters(model: GPT2) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(model))

@@ -1,20 +1,14 @@
-"""Tensors of a Hugging Face directory, read one by one: one safetensors file, or many."""
+"""The tensors of a directory by name, whatever files they lie in; nothing is read before asked."""
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-# safetensors gives bfloat16 and float8 tensors to NumPy only where their dtypes are registered.
-import ml_dtypes  # noqa: F401
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from jax_lm.errors import JaxLMError
-
-SINGLE_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
-PICKLED_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 class TensorInfo(NamedTuple):
@@ -25,41 +19,30 @@ class TensorInfo(NamedTuple):
     """As safetensors names it: ``F32``, ``BF16``, ..."""
 
 
-class TensorFiles:
-    """The tensors of a directory by name; nothing is read before it is asked for."""
+class TensorFiles(Protocol):
+    """Named tensors that are read one by one."""
 
-    def __init__(self, directory: Path):
-        """Open the files and read their headers.
+    @property
+    def where(self) -> Path:
+        """The directory, for messages."""
+        ...
 
-        Raises:
-            JaxLMError: a file is missing, truncated or not a safetensors file.
+    @property
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """Every tensor there is."""
+        ...
+
+    def view(self, name: str) -> AbstractContextManager[np.ndarray]:
+        """One tensor in its stored dtype, while the context is open: do not keep it."""
+        ...
+
+    def read_into(self, name: str, out: np.ndarray) -> bool:
+        """Read a tensor straight into a contiguous array of its size and dtype.
+
+        Returns:
+            Whether that was possible; otherwise nothing was read.
         """
-        self.directory = directory
-        self.infos: dict[str, TensorInfo] = {}
-        self._files: dict[str, Any] = {}
-        for path in _paths(directory):
-            self._open(path)
-
-    def read(self, name: str) -> np.ndarray:
-        """One tensor, as float32."""
-        try:
-            return np.asarray(self._files[name].get_tensor(name)).astype(np.float32, copy=False)
-        except SafetensorError as error:
-            raise JaxLMError(f"{self.directory}: {name} cannot be read: {error}") from error
-
-    def _open(self, path: Path) -> None:
-        if not path.is_file():
-            raise JaxLMError(f"{path}: no such file, and {INDEX_FILE} names it: copy it again")
-        try:
-            file: Any = safe_open(path, framework="numpy")
-            for name in file.keys():  # noqa: SIM118 (the file itself is not iterable)
-                view = file.get_slice(name)
-                self.infos[name] = TensorInfo(tuple(view.get_shape()), view.get_dtype())
-                self._files[name] = file
-        except SafetensorError as error:
-            raise JaxLMError(
-                f"{path}: not a whole safetensors file ({error}): copy it again"
-            ) from error
+        ...
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
@@ -77,18 +60,20 @@ def read_json(path: Path) -> Mapping[str, Any]:
     return values
 
 
-def _paths(directory: Path) -> list[Path]:
-    if (directory / SINGLE_FILE).is_file():
-        return [directory / SINGLE_FILE]
-    index = directory / INDEX_FILE
-    if index.is_file():
-        weight_map = read_json(index).get("weight_map")
-        if not isinstance(weight_map, dict):
-            raise JaxLMError(f"{index}: expected a mapping weight_map of tensor names to files")
-        return [directory / str(name) for name in sorted(set(weight_map.values()))]
-    if any((directory / name).is_file() for name in PICKLED_FILES):
+def indexed_files(index: Path) -> list[Path]:
+    """The files that an index names.
+
+    Raises:
+        JaxLMError: the index is broken, or files are missing; all of them are named.
+    """
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise JaxLMError(f"{index}: expected a mapping weight_map of tensor names to files")
+    paths = [index.parent / str(name) for name in sorted(set(map(str, weight_map.values())))]
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
         raise JaxLMError(
-            f"{directory}: only pickled weights (pytorch_model.bin), which can run code: "
-            f"save the model with transformers as {SINGLE_FILE} first"
+            f"{index.parent}: {index.name} names files that are not there: "
+            f"{', '.join(missing)}: copy them again"
         )
-    raise JaxLMError(f"{directory}: no {SINGLE_FILE} and no {INDEX_FILE}: there are no weights")
+    return paths

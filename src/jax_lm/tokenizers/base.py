@@ -44,6 +44,11 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def mask_id(self) -> int | None:
+        """Id of the token that hides another, if there is one."""
+        ...
+
+    @property
     def special_ids(self) -> frozenset[int]:
         """Ids that spell no text."""
         ...
@@ -84,3 +89,8 @@ class Tokenizer(Protocol):
 def start_id(tokenizer: Tokenizer) -> int | None:
     """What the first token of a document is conditioned on: BOS, else EOS, else nothing."""
     return tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
+
+
+def special_names(tokenizer: Tokenizer) -> dict[str, int]:
+    """Id of each special token, by how it is written."""
+    return {tokenizer.token_text(token_id): token_id for token_id in sorted(tokenizer.special_ids)}

@@ -123,6 +123,11 @@ class PretrainedTokenizer:
         return self._id(self.special.pad)
 
     @property
+    def mask_id(self) -> int | None:
+        """Id of the token that hides another, if there is one."""
+        return self._id(self.special.mask)
+
+    @property
     def unk_id(self) -> int | None:
         """Id that stands for a character outside the vocabulary, if there is one."""
         return self._id(self.special.unk)

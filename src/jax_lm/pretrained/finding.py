@@ -1,0 +1,145 @@
+"""MODEL, as every verb takes it: found, read, and checked against its tokenizer."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from jax_lm.checkpoints import list_steps, newest_valid, read_progress, step_directory
+from jax_lm.errors import JaxLMError
+from jax_lm.huggingface.convert import read_model
+from jax_lm.huggingface.directory import load_model, refuse_larger
+from jax_lm.huggingface.families import config_from_json, family_of
+from jax_lm.huggingface.hub import model_directory
+from jax_lm.huggingface.official_llama import PARAMS_FILE, OfficialLlama, is_official
+from jax_lm.models.decoder import Decoder
+from jax_lm.models.forward import Model
+from jax_lm.pretrained.own_directory import ARRAYS, TOKENIZER, read_own
+from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.hub import is_hub_name
+from jax_lm.tokenizers.pretrained import load_tokenizer
+
+Layout = Literal["huggingface", "jax-lm", "llama"]
+EXPECTED = (
+    "give a run directory, RUN@STEP, a Hugging Face directory, a name on the Hugging Face hub, or "
+    "a directory that jax-lm convert wrote"
+)
+
+
+class OpenedModel(NamedTuple):
+    """A model ready to use, its tokenizer, and the directories they were read from."""
+
+    model: Model
+    tokenizer: Tokenizer
+    path: Path
+    tokenizer_path: Path
+
+
+@dataclass(frozen=True)
+class FoundModel:
+    """Where a model lies; nothing of it is read yet."""
+
+    layout: Layout
+    path: Path
+    """The directory of its weights."""
+    tokenizer: Path
+    """The directory where its tokenizer would be."""
+    of_run: bool = False
+    """Whether a run of ours made it."""
+
+    def read(self) -> Model:
+        """The model, float32.
+
+        Raises:
+            JaxLMError: its files are damaged, or the model is not one we know.
+        """
+        model: Model
+        if self.layout == "jax-lm":
+            model = read_own(self.path)
+        elif self.layout == "llama":
+            model = _read_official(self.path)
+        else:
+            model = load_model(self.path)
+        return model
+
+
+def open_model(spec: str) -> OpenedModel:
+    """Load a model with its tokenizer.
+
+    Args:
+        spec: a run directory (its ``final/``, else its newest checkpoint), ``RUN@STEP``, a
+            directory with a ``config.json`` of transformers, one that ``jax-lm convert`` wrote,
+            LLaMA's own files, or a name on the Hugging Face hub.
+
+    Raises:
+        JaxLMError: there is no such model, or its files are damaged.
+    """
+    found = find_model(spec)
+    model = found.read()
+    tokenizer = load_tokenizer(found.tokenizer)
+    refuse_larger(tokenizer, model.config.vocab_size, str(found.path))
+    return OpenedModel(model, tokenizer, found.path, found.tokenizer)
+
+
+def open_decoder(spec: str) -> tuple[Decoder, Tokenizer]:
+    """Load a model that continues text, with its tokenizer.
+
+    Raises:
+        JaxLMError: as ``open_model``, or the model is of another kind.
+    """
+    opened = open_model(spec)
+    if not isinstance(opened.model, Decoder):
+        config = opened.model.config
+        raise JaxLMError(
+            f"{spec}: {config.family} is of kind {config.kind}, and only a decoder continues text"
+        )
+    return opened.model, opened.tokenizer
+
+
+def find_model(spec: str) -> FoundModel:
+    """Where a model lies; a name on the hub is fetched into the hub's cache.
+
+    Raises:
+        JaxLMError: there is no such model.
+    """
+    run, at, step = spec.rpartition("@")
+    if at and step.isdigit():
+        return _step(Path(run), int(step))
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return _in_directory(path)
+    if path.exists() or not is_hub_name(spec):
+        raise JaxLMError(f"{spec}: no such directory: {EXPECTED}")
+    directory = model_directory(spec)
+    return FoundModel("huggingface", directory, directory)
+
+
+def _in_directory(path: Path) -> FoundModel:
+    final = path / "final"
+    if final.is_dir():
+        return FoundModel("huggingface", final, final, of_run=True)
+    newest = newest_valid(path / "checkpoints", _warn)
+    if newest is not None:
+        return _step(path, read_progress(newest).step)
+    if (path / ARRAYS).is_dir():
+        return FoundModel("jax-lm", path, path / TOKENIZER)
+    return FoundModel("llama" if is_official(path) else "huggingface", path, path)
+
+
+def _step(run: Path, step: int) -> FoundModel:
+    directory = step_directory(run / "checkpoints", step)
+    if not directory.is_dir():
+        known = ", ".join(map(str, list_steps(run / "checkpoints"))) or "none"
+        raise JaxLMError(f"{run}@{step}: no such checkpoint (steps with one: {known})")
+    return FoundModel("jax-lm", directory, run / TOKENIZER, of_run=True)
+
+
+def _warn(line: str) -> None:
+    print(f"jax-lm: {line}", file=sys.stderr)  # noqa: T201 (a damaged checkpoint is never passed over in silence)
+
+
+def _read_official(directory: Path) -> Any:
+    files = OfficialLlama(directory)
+    where = str(directory / PARAMS_FILE)
+    family = family_of(files.config_values, where)
+    return read_model(files, family, config_from_json(files.config_values, where))

@@ -1,0 +1,78 @@
+"""A model in our own layout: ``config.json``, ``model/`` (arrays), ``tokenizer/``, checksums.
+
+It is laid out as a step checkpoint is, without what belongs to training.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jax_lm.checkpoints import read_config, restore_arrays, save_model, verify_checkpoint
+from jax_lm.dataclass_json import from_json, to_json
+from jax_lm.errors import JaxLMError
+from jax_lm.huggingface.convert import leaves_by_path
+from jax_lm.huggingface.replacing import replacing
+from jax_lm.models.forward import Model
+from jax_lm.models.registry import FAMILIES, abstract_model
+from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.pretrained import load_tokenizer
+
+ARRAYS = "model"
+TOKENIZER = "tokenizer"
+
+
+def read_own(directory: Path) -> Any:
+    """The model of a step checkpoint or of a directory that ``write_own`` made.
+
+    Raises:
+        JaxLMError: files are damaged, or the model is not one we know.
+    """
+    verify_checkpoint(directory)
+    where = directory / "config.json"
+    values = read_config(directory).get("model")
+    if not isinstance(values, dict) or values.get("family") not in FAMILIES:
+        raise JaxLMError(f"{where}: expected model.family to be one of {', '.join(FAMILIES)}")
+    config = from_json(FAMILIES[values["family"]].config, values, str(where))
+    return restore_arrays(directory / ARRAYS, abstract_model(config))
+
+
+def write_own(model: Model, tokenizer: Tokenizer | None, output: Path) -> None:
+    """Write a model; ``output`` appears whole, once it was read back and compared bit by bit.
+
+    Raises:
+        JaxLMError: ``output`` holds something else, or what is read back differs.
+    """
+    with replacing(output) as directory:
+        if tokenizer is not None:
+            tokenizer.save(directory / TOKENIZER)
+        save_model(directory, model=model, config={"model": to_json(model.config)})
+        _verify(model, tokenizer, directory)
+
+
+def _verify(model: Model, tokenizer: Tokenizer | None, directory: Path) -> None:
+    read = read_own(directory)
+    written, found = leaves_by_path(model), leaves_by_path(read)
+    differing = sorted(
+        path
+        for path in written.keys() | found.keys()
+        if path not in written
+        or path not in found
+        or np.asarray(written[path]).tobytes() != np.asarray(found[path]).tobytes()
+    )
+    if differing or model.config != read.config:
+        raise JaxLMError(
+            f"{directory}: read back, the model differs from what was written "
+            f"({', '.join(differing) or 'config.json'}); the conversion was given up"
+        )
+    stored = None if tokenizer is None else load_tokenizer(directory / TOKENIZER)
+    if stored is not None and tokenizer is not None:
+        _refuse_other_tokenizer(directory, tokenizer, stored)
+
+
+def _refuse_other_tokenizer(directory: Path, written: Tokenizer, read: Tokenizer) -> None:
+    if written.fingerprint() != read.fingerprint():
+        raise JaxLMError(
+            f"{directory}: read back, the tokenizer differs from what was written; "
+            "the conversion was given up"
+        )
