@@ -43,6 +43,12 @@ def test_the_tokenizer_s_own_template_by_file_string_and_list(tmp_path: Path) ->
     assert chat_template(None).name == "plain"
 
 
+def test_bare_turns_keep_their_weights_and_nothing_is_added() -> None:
+    turns = [message(USER, "hi"), message(ASSISTANT, "you")]
+    segments = render_conversation(turns, chat_template("bare"))
+    assert [(s.text, s.weight) for s in segments if s.text] == [("hi", 0.0), ("you", 1.0)]
+
+
 def test_vicuna_ends_turns_with_the_tokenizer_s_own_token(tmp_path: Path) -> None:
     (tmp_path / "special_tokens_map.json").write_text('{"eos_token": "<|endoftext|>"}')
     turns = [message(USER, "q"), message(ASSISTANT, "a")]

@@ -6,6 +6,7 @@ import pytest
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
 from jax_lm.loading.rows import RowStore, open_rows
+from jax_lm.objectives.base import RowDraws
 from jax_lm.objectives.causal_lm import causal_lm
 from jax_lm.types import Batch, Rows
 from tests.conftest import TinyFeatures
@@ -51,8 +52,23 @@ def test_rows_at_names_the_rows_of_a_batch(rows: RowStore) -> None:
     np.testing.assert_array_equal(causal_lm(named).input_ids, batch.input_ids)
 
 
+def test_objectives_draw_by_the_place_in_the_run(rows: RowStore) -> None:
+    def places(rows: Rows, draws: RowDraws) -> Batch:
+        assert draws.seed == 3
+        numbers = np.tile(draws.positions[:, None], (1, 2))
+        return causal_lm(rows)._replace(positions=numbers)
+
+    epochs = 3 * len(rows) // 8
+    for index in range(2):
+        host = {"host": (index, 2), "position": 8 * epochs}
+        batches = take(Loader(rows, places, batch_size=8, seed=3, **host), 2)
+        found = [batch.positions[:, 0].tolist() for batch in batches]
+        first = 8 * epochs + 4 * index
+        assert found == [[*range(first, first + 4)], [*range(first + 8, first + 12)]]
+
+
 def test_an_error_on_the_thread_reaches_the_caller(rows: RowStore) -> None:
-    def broken(rows: Rows) -> Batch:
+    def broken(rows: Rows, draws: RowDraws) -> Batch:
         raise OSError("disk gone")
 
     with Loader(rows, broken, batch_size=4, seed=0) as loader, pytest.raises(OSError, match="gone"):

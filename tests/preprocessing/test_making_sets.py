@@ -238,7 +238,7 @@ def test_a_bad_record_is_told_and_leaves_nothing_if_nothing_was_done(make):
     [
         ([], "list holds no documents"),
         ([document("x", name="bad")], "1 records were rejected, the first was list:1: bad record"),
-        ([document("abc")], "list gives 5 tokens, fewer than one row of 8 + 1"),
+        ([document("abc")], "list gives 5 tokens, fewer than one row of 9"),
     ],
 )
 def test_too_little_text_is_one_sentence_and_leaves_nothing(make, documents, message):

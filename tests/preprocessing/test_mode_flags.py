@@ -4,6 +4,7 @@ import pytest
 
 from jax_lm.cli.main import main
 from jax_lm.errors import JaxLMError
+from jax_lm.objectives.span_corruption import SpanCorruptionConfig
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import read_manifest
 from tests.preprocessing.preprocessing_fakes import ListSource, document
@@ -43,20 +44,24 @@ def test_rows_for_span_corruption_are_as_long_as_they_must_be(make):
     manifest = make(
         ListSource([document(TEXT)] * 2), objective="span-corruption", max_sequence_length=512
     )
-    assert (manifest.sequence_length, manifest.row_length) == (568, 569)
+    assert (manifest.sequence_length, manifest.row_length) == (568, 568)
     assert read_manifest(make.prefix).settings["objective"] == "span-corruption"
-    given = {"tokenizer": None, "objective": "span-corruption"}
+    given = {"tokenizer": None, "objective": SpanCorruptionConfig()}
     assert features_for(make.prefix, sequence_length=512, **given) == make.prefix
     with pytest.raises(JaxLMError, match=r"rows of 568, but rows of 284 give 256 inputs .*256 --o"):
         features_for(make.prefix, sequence_length=256, **given)
-    with pytest.raises(JaxLMError, match=r"the model wants 512: .*without --objective span-corr"):
+    with pytest.raises(
+        JaxLMError, match=r"set was made with --objective span-.* which causal-lm needs"
+    ):
         features_for(make.prefix, tokenizer=None, sequence_length=512)
 
 
 def test_other_rows_are_refused_for_span_corruption(make):
     make(ListSource([document(TEXT)]), max_sequence_length=512)
     with pytest.raises(JaxLMError, match=r"rows of 512, but rows of 568 give 512 inputs"):
-        features_for(make.prefix, tokenizer=None, sequence_length=512, objective="span-corruption")
+        features_for(
+            make.prefix, tokenizer=None, sequence_length=512, objective=SpanCorruptionConfig()
+        )
 
 
 def test_every_shard_has_the_same_columns_whatever_its_weights(make):

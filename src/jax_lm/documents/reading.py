@@ -22,8 +22,8 @@ class ReadingOptions:
     on_bad_record: Literal["stop", "skip"] = "stop"
     """Stop at a malformed record, or skip and count it."""
     chat_template: str | None = None
-    """How conversations become text: chatml, dsgpt2, vicuna, plain, a jinja file or a tokenizer
-    directory; default: the tokenizer's own where there is one, else plain."""
+    """How conversations become text: chatml, dsgpt2, vicuna, plain, bare (the turns alone), a jinja
+    file or a tokenizer directory; default: the tokenizer's own where there is one, else plain."""
     weights: tuple[float, ...] = ()
     """Mix the SPECs, one number each, instead of reading one after another: shares of documents."""
     mixture_seed: int = 0

@@ -7,10 +7,12 @@ from copy import deepcopy
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.dataset import Order, RowOrder
 from jax_lm.loading.rows import RowSource
-from jax_lm.objectives.base import Objective
+from jax_lm.objectives.base import Objective, RowDraws
 from jax_lm.types import Batch
 
 
@@ -39,7 +41,7 @@ class Loader:
             rows: the feature rows.
             objective: turns rows into a batch.
             batch_size: rows of a batch over all hosts.
-            seed: of the shuffle.
+            seed: of the shuffle, and of what the objective draws.
             position: rows consumed so far, over all hosts.
             host: (this host's index, number of hosts).
             prefetch: batches prepared ahead.
@@ -57,6 +59,7 @@ class Loader:
         self._slice = (index * local, (index + 1) * local)
         self._rows, self._objective = rows, objective
         self._order = RowOrder(len(rows), seed) if order is None else order
+        self._seed = seed
         self._queue: queue.Queue[Batch | Exception] = queue.Queue(maxsize=prefetch)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._prepare, args=(position,), daemon=True)
@@ -103,11 +106,14 @@ class Loader:
         start, stop = self._slice
         while not self._closed.is_set():
             try:
-                indices = order.rows(position + start, position + stop)
-                item: Batch | Exception = self._objective(self._rows.take(indices))
+                item: Batch | Exception = self._batch(order, position + start, position + stop)
             except Exception as error:
                 item = error
             self._queue.put(item)
             if isinstance(item, Exception):
                 return
             position += self._batch_size
+
+    def _batch(self, order: Order, start: int, stop: int) -> Batch:
+        draws = RowDraws(self._seed, np.arange(start, stop, dtype=np.int64))
+        return self._objective(self._rows.take(order.rows(start, stop)), draws)

@@ -8,14 +8,19 @@ from pathlib import Path
 
 from jax_lm.documents.open import open_source
 from jax_lm.errors import JaxLMError
+from jax_lm.objectives.causal_lm import CausalLMConfig
+from jax_lm.objectives.registry import ObjectiveConfig
+from jax_lm.preprocessing.cutting.modes import Mode
 from jax_lm.preprocessing.features import open_features
 from jax_lm.preprocessing.locking import BeingMade
-from jax_lm.preprocessing.manifest import Manifest, feature_files, manifest_path
-from jax_lm.preprocessing.options import Objective, PreprocessOptions
+from jax_lm.preprocessing.manifest import feature_files, manifest_path
+from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import Say, make_plan, wait_until_free
 from jax_lm.preprocessing.pipeline import open_documents, preprocess
+from jax_lm.preprocessing.wanted import options_for, refuse_other_rows
 from jax_lm.tokenizers.pretrained import load_tokenizer
 
+CAUSAL_LM = CausalLMConfig()
 CACHE_VARIABLE = "JAX_LM_CACHE"
 
 
@@ -31,7 +36,9 @@ def features_for(
     tokenizer: Path | None,
     sequence_length: int,
     max_documents: int | None = None,
-    objective: Objective = "causal-lm",
+    objective: ObjectiveConfig = CAUSAL_LM,
+    target_length: int | None = None,
+    mode: Mode | None = None,
     say: Say = print,
 ) -> str:
     """The PREFIX of features for ``spec``, preprocessing it into the cache if need be.
@@ -39,17 +46,23 @@ def features_for(
     Args:
         spec: a feature PREFIX, or where documents are.
         tokenizer: must equal the one a PREFIX was made with; needed to preprocess a SPEC.
-        sequence_length: T, tokens a row the model wants.
+        sequence_length: T, input tokens a row the model wants.
         max_documents: read no more documents of a SPEC.
         objective: what the rows are to be trained by.
+        target_length: tokens of an output, where rows are pairs; None: T.
+        mode: how a SPEC is cut; None: pairs where the objective needs them, else packed.
         say: receives what is done.
 
     Raises:
-        JaxLMError: the features are of another length or tokenizer, incomplete or damaged; a
-            SPEC comes without a tokenizer; or it cannot be preprocessed.
+        JaxLMError: the features are of another objective, length or tokenizer, incomplete or
+            damaged; a SPEC comes without a tokenizer; or it cannot be preprocessed.
     """
-    options = PreprocessOptions(
-        max_sequence_length=sequence_length, max_documents=max_documents, objective=objective
+    options = options_for(
+        objective,
+        sequence_length=sequence_length,
+        target_length=target_length,
+        mode=mode,
+        max_documents=max_documents,
     )
     if manifest_path(spec).exists() or feature_files(spec):
         _check_features(spec, tokenizer, options)
@@ -86,8 +99,7 @@ def _cached(prefix: str, say: Say) -> bool:
 
 def _check_features(prefix: str, tokenizer: Path | None, wanted: PreprocessOptions) -> None:
     manifest = open_features(prefix)
-    if manifest.sequence_length != wanted.row_length:
-        raise JaxLMError(_other_length(prefix, manifest, wanted))
+    refuse_other_rows(prefix, manifest, wanted)
     if tokenizer is None:
         return
     fingerprint = load_tokenizer(tokenizer).fingerprint()
@@ -97,20 +109,6 @@ def _check_features(prefix: str, tokenizer: Path | None, wanted: PreprocessOptio
             f"uses {tokenizer}, which is {fingerprint[:12]}: preprocess it again with "
             f"--tokenizer {tokenizer}"
         )
-
-
-def _other_length(prefix: str, manifest: Manifest, wanted: PreprocessOptions) -> str:
-    length = wanted.max_sequence_length
-    again = f"preprocess again with --max-sequence-length {length}"
-    if wanted.objective == "span-corruption":
-        return (
-            f"{prefix} holds rows of {manifest.sequence_length}, but rows of {wanted.row_length} "
-            f"give {length} inputs under span corruption: {again} --objective span-corruption"
-        )
-    problem = f"{prefix} holds rows of {manifest.sequence_length}, the model wants {length}: "
-    if manifest.settings.get("objective") == "span-corruption":
-        return f"{problem}{again} and without --objective span-corruption"
-    return f"{problem}{again}, or train with --model.context-length {manifest.sequence_length}"
 
 
 def _key(spec: str, tokenizer: Path, options: PreprocessOptions) -> str:

@@ -11,6 +11,7 @@ KINDS_IN_WORDS = {
     "shift": "the next token of each position (input_ids hold T + 1 ids)",
     "labels": "labels (-100 where not scored)",
     "weights": "labels and loss_weights",
+    "drawn": "drawn by the objective when rows are read",
     "pairs": "target_ids, apart from input_ids",
 }
 

@@ -160,7 +160,7 @@ class Making:
             self.partial.discard()
 
     def _refuse_too_little(self, results: list[ShardResult]) -> None:
-        length = self.options.row_length
+        least = self.options.row_length + (self.options.least_kind != "drawn")
         tokens = sum(result.tokens for result in results)
         name = self.source.name
         rejected = [record for result in results for record in result.rejected]
@@ -175,10 +175,10 @@ class Making:
             problem = f"{name} is empty: its documents have no text"
         elif not any(result.targets for result in results):
             problem = f"{name} gives no row with anything to score{_reasons(results)}"
-        elif self.options.mode == "packed" and tokens < length + 1:
+        elif self.options.mode == "packed" and tokens < least:
             problem = (
-                f"{name} gives {tokens} tokens, fewer than one row of {length} + 1: give more "
-                f"text or a smaller --max-sequence-length"
+                f"{name} gives {tokens} tokens, fewer than one row of {least}: give more "
+                "text or a smaller --max-sequence-length"
             )
         else:
             return

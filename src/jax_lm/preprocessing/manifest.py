@@ -88,7 +88,7 @@ class Manifest:
     format_version: int = FORMAT_VERSION
     mode: str
     sequence_length: int
-    """T: how many targets a row offers."""
+    """T: how many targets a row offers, or tokens to draw them from."""
     row_length: int
     """Width of ``input_ids``: T + 1 where targets are the plain shift, else T."""
     target_row_length: int | None = None
@@ -96,7 +96,8 @@ class Manifest:
     columns: Mapping[str, str]
     """Type of each column."""
     target_kind: str
-    """``shift``, ``labels`` or ``weights``; ``pairs`` where outputs are kept apart."""
+    """``shift``, ``labels`` or ``weights``; ``pairs`` where outputs are kept apart; ``drawn`` where
+    the objective draws them when rows are read."""
     tokenizer_fingerprint: str
     vocab_size: int
     special_ids: SpecialIds

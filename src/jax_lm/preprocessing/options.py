@@ -7,7 +7,11 @@ from typing import Any, Literal
 
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import UsageError
-from jax_lm.objectives.span_corruption import lengths_for_input
+from jax_lm.objectives.span_corruption import (
+    MEAN_NOISE_SPAN_LENGTH,
+    NOISE_DENSITY,
+    SpanCorruptionConfig,
+)
 from jax_lm.preprocessing.cutting.base import Cutting
 from jax_lm.preprocessing.cutting.modes import Mode
 from jax_lm.preprocessing.manifest import SpecialIds
@@ -22,8 +26,8 @@ HOW_TO_RUN = (
 )  # no influence on the rows
 
 
-Objective = Literal["causal-lm", "span-corruption"]
-"""What the rows are to be trained by, where it decides how long they must be."""
+Objective = Literal["causal-lm", "masked-lm", "span-corruption", "denoising"]
+"""What the rows are to be trained by, where it decides what they hold; pairs are a mode."""
 MODE_FLAGS = {
     "stride": "windows",
     "min_sequence_length": "windows",
@@ -35,6 +39,12 @@ MODE_FLAGS = {
     "segment_ids": "packed",  # elsewhere a row is of one document
 }
 """Flags that mean something in one mode alone."""
+SPAN_FLAGS = ("noise_density", "mean_noise_span_length")
+"""Flags that mean something for span corruption alone."""
+NOT_DRAWN = ("labels", "seed_compatible")
+"""Flags that mean nothing where targets are drawn when rows are read."""
+ENCODER_DECODER = ("span-corruption", "denoising")
+"""Objectives whose decoder reads a row as one document."""
 ONE_PIECE = ("packed", "windows", "documents")
 """Modes whose rows say no more than their ids: what draws its own targets can read them."""
 AT_LEAST = {
@@ -59,7 +69,7 @@ class PreprocessOptions(ReadingOptions):
     strides over each document, with BOS and EOS; rolling scores every token once with context
     before it; documents gives each one a row; pairs keeps inputs and outputs apart."""
     max_sequence_length: int = 1024
-    """T: how many tokens of a row are targets."""
+    """T: how many tokens of a row are inputs."""
     separator_token: str | None = None
     """Token between documents; default: EOS, else the only special token, else none."""
     parse_special_tokens: bool = False
@@ -84,7 +94,12 @@ class PreprocessOptions(ReadingOptions):
     sentences: bool = False
     """Store where sentences end, for objectives that permute them."""
     objective: Objective = "causal-lm"
-    """span-corruption stores rows so long that, corrupted, they have T input tokens."""
+    """masked-lm, denoising: rows of T ids, from which targets are drawn when they are read;
+    span-corruption: rows so long that, corrupted, they have T input tokens."""
+    noise_density: float = NOISE_DENSITY
+    """Objective span-corruption: share of a row's tokens that the input lacks."""
+    mean_noise_span_length: float = MEAN_NOISE_SPAN_LENGTH
+    """Objective span-corruption: tokens a span has on average."""
     deduplicate: Literal["none", "exact", "near"] = "none"
     """Leave out documents seen before: equal ones, or also ones that share most 5-word runs."""
     labels: bool = False
@@ -119,6 +134,7 @@ class PreprocessOptions(ReadingOptions):
         if self.sentences and self.parse_special_tokens:
             raise UsageError("--sentences does not go with --parse-special-tokens")
         self._refuse_flags_of_other_modes()
+        self._refuse_flags_of_other_objectives()
         try:
             _ = self.row_length
         except ValueError as error:
@@ -136,6 +152,15 @@ class PreprocessOptions(ReadingOptions):
         if self.mode == "pairs" and self.labels:
             raise UsageError("--labels has no meaning in --mode pairs, whose outputs are apart")
 
+    def _refuse_flags_of_other_objectives(self) -> None:
+        defaults = {field.name: field.default for field in dataclasses.fields(PreprocessOptions)}
+        useless = [] if self.objective == "span-corruption" else [*SPAN_FLAGS]
+        useless += NOT_DRAWN if self.objective != "causal-lm" else ()
+        useless += ["segment_ids"] if self.objective in ENCODER_DECODER else []
+        for name in useless:
+            if getattr(self, name) != defaults[name]:
+                raise UsageError(f"{_flag(name)} does not go with --objective {self.objective}")
+
     @property
     def num_local_workers(self) -> int:
         """How many shards are made at once on this machine."""
@@ -145,7 +170,10 @@ class PreprocessOptions(ReadingOptions):
     def row_length(self) -> int:
         """T of the rows that are stored: for span corruption, long enough to be corrupted."""
         if self.objective == "span-corruption":
-            return lengths_for_input(self.max_sequence_length).raw
+            spans = SpanCorruptionConfig(
+                noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
+            )
+            return spans.lengths(self.max_sequence_length).raw
         return self.max_sequence_length
 
     @property
@@ -165,6 +193,8 @@ class PreprocessOptions(ReadingOptions):
         """The kind of targets to begin with; weights found in the text may need a greater one."""
         if self.mode == "pairs":
             return "pairs"
+        if self.objective != "causal-lm":
+            return "drawn"
         explicit = self.labels or self.segment_ids or self.mode in ("windows", "rolling")
         return "labels" if explicit else "shift"
 

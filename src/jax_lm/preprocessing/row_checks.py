@@ -37,6 +37,8 @@ def table_counts(table: pa.Table, manifest: Manifest) -> Mapping[str, int]:
     """Rows of a table, targets that are scored, and bytes these spell."""
     if manifest.target_kind == "pairs":
         targets = int(_flat(table["target_mask"]).sum(dtype=np.int64))
+    elif manifest.target_kind == "drawn":
+        targets = int(_flat(table["attention_mask"]).sum(dtype=np.int64))
     elif manifest.target_kind == "shift":
         lengths = matrix(table["attention_mask"], manifest.row_length).sum(axis=1, dtype=np.int64)
         targets = int((lengths - 1).clip(0).sum())

@@ -40,6 +40,8 @@ def show_row(
     begins, an arrow before the output of a pair.
     """
     ids, weights = row_tokens(row)
+    if manifest.target_kind == "drawn":
+        weights = np.ones(len(ids))
     segments = _segments(row, len(ids))
     spans = zip(weights > 0, segments, strict=True)
     text, before, start = "", 0, 0

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.manifest import SpecialIds
-from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.tokenizers.base import Tokenizer, special_names
 
 
 def choose_special_ids(
@@ -38,7 +38,7 @@ def choose_special_ids(
 
 
 def _id_of(tokenizer: Tokenizer, token: str) -> int:
-    names = {tokenizer.token_text(token_id): token_id for token_id in tokenizer.special_ids}
+    names = special_names(tokenizer)
     if token in names:
         return names[token]
     ids: list[int] = []

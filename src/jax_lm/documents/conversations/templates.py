@@ -42,7 +42,8 @@ PLAIN = (
     "{{ (message['role'] | capitalize) + ': ' + message['content'] + '\n' }}"
     "{% endfor %}"
 )
-NAMED = {"chatml": CHATML, "dsgpt2": DSGPT2, "vicuna": VICUNA, "plain": PLAIN}
+BARE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+NAMED = {"chatml": CHATML, "dsgpt2": DSGPT2, "vicuna": VICUNA, "plain": PLAIN, "bare": BARE}
 TEMPLATE_FILE = "chat_template.jinja"
 SPECIAL_TOKENS = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
 

@@ -12,8 +12,9 @@ from jax_lm.preprocessing.manifest import SpecialIds
 from jax_lm.preprocessing.tokenized import TokenizedDocuments
 from jax_lm.types import Rows
 
-KINDS = ("shift", "labels", "weights", "pairs")
-"""Kinds of targets, each of the first three able to say all that the one before it can."""
+KINDS = ("shift", "labels", "weights", "pairs", "drawn")
+"""Kinds of targets, each of the first three able to say all that the one before it can; those that
+are drawn when rows are read have no weights to say."""
 IGNORED_LABEL = -100
 
 
@@ -24,7 +25,7 @@ class Cutting:
     mode: str
     """A key of ``modes.MODES``."""
     sequence_length: int
-    """T: how many tokens of a row are targets."""
+    """T: how many tokens of a row are inputs."""
     special: SpecialIds
     kind: str = "shift"
     """Least kind of targets to write."""
@@ -47,6 +48,11 @@ class Cutting:
     max_output_length: int | None = None
     """Mode pairs: tokens of the output that are kept, its first ones; None: T."""
 
+    @property
+    def window_length(self) -> int:
+        """Ids that a row is made of: its last target is no input, unless targets are drawn."""
+        return self.sequence_length + (self.kind != "drawn")
+
 
 class FeatureRows(NamedTuple):
     """Rows of a shard, ready to be written."""
@@ -67,13 +73,17 @@ class FeatureRows(NamedTuple):
     """Documents or windows that gave no row, by reason."""
     attention_mask: Int[np.ndarray, "batch width"] | None = None
     """Where it is not ones up to each row's length (int8)."""
+    drawn: bool = False
+    """Targets are drawn when rows are read, from inputs alone."""
 
     @property
     def kind(self) -> str:
         """The kind of the rows' targets."""
+        if self.drawn:
+            return "drawn"
         rows = self.rows
         columns = (rows.labels, rows.loss_weights, rows.target_ids)
-        present = (k for k, c in zip(KINDS[1:], columns, strict=True) if c is not None)
+        present = (k for k, c in zip(KINDS[1:-1], columns, strict=True) if c is not None)
         return max(present, default="shift", key=KINDS.index)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from jax_lm.preprocessing.cutting.base import Cutting, FeatureRows, kind_of
-from jax_lm.preprocessing.cutting.rows import join_rows, shifted_rows
+from jax_lm.preprocessing.cutting.rows import drawn_rows, join_rows, shifted_rows
 from jax_lm.preprocessing.tokenized import TokenizedDocuments
 from jax_lm.types import Rows
 
@@ -30,8 +30,8 @@ def pack(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows | None:
     """Cut each subset's stream into rows of T + 1 ids that start every T ids.
 
     Each row's last id is the next row's first, so every id but the very first is a target exactly
-    once. For other kinds than "shift" the ids are split into inputs and labels of T. None: there
-    is no token to put in a row.
+    once. For other kinds than "shift" the ids are split into inputs and labels of T. Where targets
+    are drawn, rows are of T ids and none is in two. None: there is no token to put in a row.
     """
     documents = without_final_separators(documents, cutting)
     kind = kind_of(documents, cutting)
@@ -94,6 +94,8 @@ def _stream(
 
 
 def _rows(stream: Stream, subset: int, kind: str, cutting: Cutting) -> FeatureRows:
+    if kind == "drawn":
+        return _drawn_rows(stream, subset, cutting)
     length = cutting.sequence_length
     count = max(1, math.ceil((len(stream.ids) - 1) / length))
     lengths = np.clip(len(stream.ids) - np.arange(count) * length, 1, length + 1).astype(np.int32)
@@ -112,11 +114,24 @@ def _rows(stream: Stream, subset: int, kind: str, cutting: Cutting) -> FeatureRo
         subset=subset,
     )
     rows = part.rows._replace(sentence_ends=_ends_of_rows(stream, count, length))
-    if stream.documents is not None:
-        numbers = _windows(stream.documents, count, length, 0)
-        within = np.where(numbers > 0, numbers - numbers[:, :1] + 1, 0).astype(np.int16)
-        rows = rows._replace(segment_ids=within[:, : rows.input_ids.shape[1]])
+    rows = rows._replace(segment_ids=_segments_of_rows(stream, count, length))
     return part._replace(rows=rows, tokens=len(stream.ids))
+
+
+def _drawn_rows(stream: Stream, subset: int, cutting: Cutting) -> FeatureRows:
+    length = cutting.sequence_length
+    count = math.ceil(len(stream.ids) / length)
+    part = drawn_rows(
+        _windows(stream.ids, count, length, cutting.special.pad)[:, :-1],
+        np.clip(len(stream.ids) - np.arange(count) * length, 1, length).astype(np.int32),
+        _windows(stream.num_bytes, count, length, 0)[:, :-1],
+        subset,
+    )
+    rows = part.rows._replace(
+        sentence_ends=_ends_of_rows(stream, count, length),
+        segment_ids=_segments_of_rows(stream, count, length),
+    )
+    return part._replace(rows=rows)
 
 
 def _plain_rows(
@@ -173,6 +188,16 @@ def _moved_ends(
     before = np.cumsum(lengths) - lengths
     moved: np.ndarray = ends[kept] - offsets[document[kept]] + before[place]
     return moved
+
+
+def _segments_of_rows(
+    stream: Stream, count: int, length: int
+) -> Int[np.ndarray, "rows length"] | None:
+    """Number of each input's document within its row."""
+    if stream.documents is None:
+        return None
+    numbers = _windows(stream.documents, count, length, 0)[:, :-1]
+    return np.where(numbers > 0, numbers - numbers[:, :1] + 1, 0).astype(np.int16)
 
 
 def _ends_of_rows(stream: Stream, count: int, length: int) -> Int[np.ndarray, "rows ends"] | None:

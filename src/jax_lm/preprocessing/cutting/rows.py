@@ -20,16 +20,18 @@ def shifted_rows(
     kind: str,
     subset: int | Int[np.ndarray, "batch"],
 ) -> FeatureRows:
-    """Rows whose targets are the next ids of windows of T + 1 ids.
+    """Rows whose targets are the next ids of windows of T + 1 ids, or drawn from T ids.
 
     Args:
         ids: the windows.
         lengths: real tokens of each; what follows is padding.
         weights: of each id as a target; None: all real ones are 1. A window's first id never is.
         num_bytes: UTF-8 bytes that each id stands for, 0 in the padding.
-        kind: "shift" keeps windows whole; others split them into inputs and labels of T.
+        kind: "shift" and "drawn" keep windows whole; others split them into inputs and labels of T.
         subset: of all rows, or of each.
     """
+    if kind == "drawn":
+        return drawn_rows(ids, lengths, num_bytes, subset)
     real = np.arange(1, ids.shape[1]) < lengths[:, None]
     scored = real if weights is None else real & (weights[:, 1:] > 0)
     spelled = num_bytes[:, 1:]
@@ -49,6 +51,24 @@ def shifted_rows(
         (),
         int(scored.sum()),
         int(rows.lengths.sum()),
+    )
+
+
+def drawn_rows(
+    ids: Int[np.ndarray, "batch width"],
+    lengths: Int[np.ndarray, "batch"],
+    num_bytes: Int[np.ndarray, "batch width"],
+    subset: int | Int[np.ndarray, "batch"],
+) -> FeatureRows:
+    """Rows from which targets are drawn when they are read: any token may become one."""
+    return FeatureRows(
+        Rows(ids, lengths),
+        num_bytes.sum(axis=1, dtype=np.int32),
+        np.full(len(ids), subset, np.int32),
+        (),
+        int(lengths.sum()),
+        int(lengths.sum()),
+        drawn=True,
     )
 
 
@@ -103,6 +123,7 @@ def join_rows(parts: Sequence[FeatureRows], subsets: tuple[str, ...]) -> Feature
         sum(part.tokens for part in parts),
         sum(part.cut_off for part in parts),
         dropped,
+        drawn=any(part.drawn for part in parts),
     )
 
 

@@ -46,11 +46,11 @@ def covered(starts: Int[np.ndarray, "runs"], lengths: Int[np.ndarray, "runs"], t
 def framed_rows(documents: TokenizedDocuments, runs: Runs, cutting: Cutting) -> FeatureRows:
     """Rows ``[begin] run [end]`` of up to T + 1 ids, where the tokenizer has such tokens.
 
-    What does not fit is cut off; the end token goes first. It is a target where anything of its
-    run is.
+    Where targets are drawn, rows are of up to T ids. What does not fit is cut off; the end token
+    goes first. It is a target where anything of its run is.
     """
     begin, end = start_id(cutting.special), end_id(cutting.special)
-    lead, width = int(begin is not None), cutting.sequence_length + 1
+    lead, width = int(begin is not None), cutting.window_length
     shape = {"width": width, "lead": lead}
     length = np.minimum(runs.length, width - lead)
     ids = runs_as_rows(documents.ids, runs.start, length, fill=cutting.special.pad, **shape)

@@ -6,7 +6,7 @@ from jax_lm.preprocessing.tokenized import TokenizedDocuments
 
 
 def cut_whole(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
-    """Give each document a row ``[BOS] tokens [EOS]`` of up to T + 1 ids.
+    """Give each document a row ``[BOS] tokens [EOS]`` of up to T + 1 ids (T if targets are drawn).
 
     A longer document loses its end, and EOS with it, since that is not where it ended; what is
     cut off is counted. A BOS or EOS that the document has already is not repeated.
@@ -14,7 +14,7 @@ def cut_whole(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
     begin, end = start_id(cutting.special), end_id(cutting.special)
     runs = document_runs(documents, begin, end)
     features = framed_rows(documents, runs, cutting)
-    room = cutting.sequence_length + 1 - (begin is not None)
+    room = cutting.window_length - (begin is not None)
     empty = len(documents.subset_ids) - len(runs.document)
     return features._replace(
         cut_off=int((runs.length - room).clip(0).sum()),

@@ -15,14 +15,16 @@ def cut_windows(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
     special tokens; inputs are its first T ids, labels the ones after each. Every window is framed
     so, also in the middle of a document. With the default stride each token is a target once;
     with a smaller one, windows overlap and what they share is scored in each. Windows shorter
-    than the minimum are left out and counted.
+    than the minimum are left out and counted. Where targets are drawn, a window has T ids, and
+    each may become one.
 
     Raises:
         JaxLMError: T has no room for text.
     """
     begin, end = start_id(cutting.special), end_id(cutting.special)
     chunk = _chunk(cutting, (begin is not None) + (end is not None))
-    overlap = 0 if begin is not None else 1  # else a window's first token would never be a target
+    # Without one in front, a window's first token would never be the next of another.
+    overlap = int(begin is None and cutting.kind != "drawn")
     stride = cutting.stride or max(chunk - overlap, 1)
     trimmed = (None, None) if cutting.seed_compatible else (begin, end)
     whole = document_runs(documents, *trimmed)
@@ -32,7 +34,7 @@ def cut_windows(documents: TokenizedDocuments, cutting: Cutting) -> FeatureRows:
     if empty:
         dropped[EMPTY] = empty
     features = framed_rows(documents, kept, cutting)
-    held = np.minimum(kept.length, cutting.sequence_length + 1 - (begin is not None))
+    held = np.minimum(kept.length, cutting.window_length - (begin is not None))
     cut_off = int(whole.length.sum()) - covered(kept.start, held, len(documents.ids))
     return features._replace(dropped=dropped, cut_off=cut_off)
 
@@ -42,7 +44,7 @@ def _chunk(cutting: Cutting, needed: int) -> int:
     reserved = needed if cutting.num_special_tokens is None else cutting.num_special_tokens
     if not cutting.seed_compatible:
         reserved = max(reserved, needed)
-    chunk = cutting.sequence_length - reserved + 1
+    chunk = cutting.window_length - reserved
     if chunk < 1:
         raise JaxLMError(
             f"--max-sequence-length {cutting.sequence_length} leaves no room for text beside "
@@ -65,7 +67,7 @@ def _long_enough(windows: Runs, cutting: Cutting, chunk: int) -> tuple[Runs, dic
     if least is None:
         return windows, {}
     # A full chunk gives T targets, each token less takes one away.
-    kept = windows.length > least - (cutting.sequence_length - chunk + 1)
+    kept = windows.length >= least - (cutting.sequence_length - chunk)
     left_out = int((~kept).sum())
     reason = f"windows shorter than {least}"
     return windows.chosen(kept), {reason: left_out} if left_out else {}
