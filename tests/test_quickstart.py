@@ -91,7 +91,7 @@ def test_the_real_journey(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ids = tokenizer(prompt)["input_ids"]
         assert ids == ours.tokenizer.encode_batch([prompt]).ids.tolist()
         hidden = ours.model(jnp.array([ids], jnp.int32))
-        logits = np.asarray(hidden[0] @ ours.model.unembedding.T)
+        logits = np.asarray(ours.model.unembedding.logits(hidden[0]))[:, : len(tokenizer)]
         with torch.no_grad():
             expected = theirs(torch.tensor([ids])).logits[0].numpy()
         np.testing.assert_allclose(logits, expected, atol=1e-4)

@@ -83,6 +83,20 @@ def save_checkpoint(
     return final
 
 
+def save_model(directory: Path, *, model: Any, config: Mapping[str, Any]) -> None:
+    """Write a model without its optimizer, and checksums of every file that is there by then.
+
+    Args:
+        directory: exists already; the caller gives it its final name.
+        model: a tree of arrays.
+        config: as in a run, at least ``{"model": ...}``.
+    """
+    _silence_orbax()
+    _save_arrays(directory / "model", model)
+    (directory / "config.json").write_text(json.dumps(config, indent=1))
+    (directory / CHECKSUMS).write_text(json.dumps(_checksums(directory), indent=1))
+
+
 def verify_checkpoint(directory: Path) -> None:
     """Check every file against its checksum.
 

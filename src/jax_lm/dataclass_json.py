@@ -37,8 +37,9 @@ def _dataclass(kind: type[Any], values: Any, where: str, path: str) -> Any:
     for key in values:
         if key not in hints:
             raise UsageError(f"{where}: unknown key {_join(path, key)!r}{nearest(str(key), hints)}")
+    kinds = {**hints, **_named_unions(kind, values, where, path)}
     built = {
-        key: _value(hints[key], value, where, _join(path, key)) for key, value in values.items()
+        key: _value(kinds[key], value, where, _join(path, key)) for key, value in values.items()
     }
     try:
         return kind(**built)
@@ -53,9 +54,52 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
     if _is_tuple(kind) and isinstance(value, list | tuple):
         item = get_args(kind)[0]
         return tuple(_value(item, one, where, f"{path}[{i}]") for i, one in enumerate(value))
+    if any(dataclasses.is_dataclass(option) for option in get_args(kind)):
+        raise UsageError(f"{where}: {path} must be a mapping of keys to values, not {value!r}")
     if not _fits(kind, value):
         raise UsageError(f"{where}: {path} must be {_describe(kind)}, not {value!r}")
     return float(value) if kind is float else value
+
+
+def _named_unions(
+    kind: type[Any], values: Mapping[str, Any], where: str, path: str
+) -> dict[str, type[Any]]:
+    """For each value whose field is a union of dataclasses, the one that it names, or its default.
+
+    Each of such dataclasses has a field with one fixed word, which names it.
+    """
+    chosen: dict[str, type[Any]] = {}
+    hints = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        options: list[Any] = [
+            one for one in get_args(hints[field.name]) if dataclasses.is_dataclass(one)
+        ]
+        value = values.get(field.name)
+        if not options or not isinstance(value, Mapping):
+            continue
+        key = _fixed(options[0])[0]
+        words = {_fixed(option)[1]: option for option in options}
+        named = value.get(key, getattr(_default(field), key))
+        if named not in words:
+            raise UsageError(
+                f"{where}: {_join(_join(path, field.name), key)} must be one of "
+                f"{', '.join(words)}, not {named!r}"
+            )
+        chosen[field.name] = words[named]
+    return chosen
+
+
+def _fixed(option: Any) -> tuple[str, str]:
+    """The field that has one fixed word, and the word."""
+    for name, hint in get_type_hints(option).items():
+        if get_origin(hint) is Literal and len(get_args(hint)) == 1:
+            return name, get_args(hint)[0]
+    raise TypeError(f"{option.__name__} has no field with one fixed word")
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()
 
 
 def _fits(kind: Any, value: Any) -> bool:

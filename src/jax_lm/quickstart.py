@@ -16,12 +16,14 @@ from pathlib import Path
 from jax_lm.documents.base import iterate_texts
 from jax_lm.documents.open import open_source
 from jax_lm.errors import StoppedByUser
-from jax_lm.evaluation.documents import EvaluateOptions, Evaluation, evaluate
+from jax_lm.evaluation.evaluate import evaluate
+from jax_lm.evaluation.options import EvaluateOptions
+from jax_lm.evaluation.result import Evaluation
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.pipeline import preprocess
-from jax_lm.pretrained import open_model
+from jax_lm.pretrained import open_decoder
 from jax_lm.recipes.quickstart import quickstart as recipe
 from jax_lm.tokenizers.pretrained import load_tokenizer
 from jax_lm.tokenizers.training import TrainingSettings, train_to_directory
@@ -159,7 +161,7 @@ class Journey:
 
     def _generate(self) -> None:
         self.say("\n6. Generation (jax-lm generate)")
-        model, tokenizer, _ = open_model(str(self.run.path))
+        model, tokenizer = open_decoder(str(self.run.path))
         settings = SamplingConfig(max_new_tokens=96, temperature=0.6, top_p=0.95)
         sample = continue_texts(model, tokenizer, [PROMPT], settings)[0]
         self.say(_indented(sample.prompt + sample.text, "   | "))

@@ -45,7 +45,8 @@ def log_probability(model: GPT2, ids: list[int], target: int) -> float:
     """log p of one token after a context: one sequence at a time, float64 softmax."""
     padded = jnp.array([ids + [0] * (WINDOW - len(ids))], jnp.int32)  # causal: never seen
     hidden = np.asarray(HIDDEN(model, padded), np.float64)[0, len(ids) - 1]
-    logits = np.asarray(model.unembedding, np.float64) @ hidden
+    weight = np.asarray(model.unembedding.weight, np.float64)
+    logits = weight[: model.config.vocab_size] @ hidden
     return float(logits[target] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
 
 

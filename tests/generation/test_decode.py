@@ -14,7 +14,7 @@ PROMPTS = [[3, 1, 4, 1, 5], [9], [2, 6, 5, 3, 5, 8, 9, 7, 9, 3]]
 
 @jax.jit
 def logits_at(model: GPT2, ids: jax.Array, last: jax.Array) -> jax.Array:
-    return model(ids)[0, last] @ model.unembedding.T
+    return model.unembedding.logits(model(ids)[0, last])
 
 
 def uncached_greedy(model: GPT2, prompt: list[int], count: int) -> list[int]:

@@ -45,7 +45,7 @@ def parse(
             **given,
         )
     if unknown:
-        raise UsageError(_unknown_message(unknown[0], flags_of(arguments), prog))
+        raise UsageError(_unknown_message(unknown[0], flags_of(parsed), prog))
     return parsed
 
 
@@ -78,15 +78,16 @@ def _first_part(box: str) -> str:
     return " ".join(words).rstrip(".")
 
 
-def flags_of(arguments: type[Any], prefix: str = "") -> list[str]:
-    """Every flag a dataclass gives, nested ones with dots, in kebab case."""
+def flags_of(arguments: Any, prefix: str = "") -> list[str]:
+    """Every flag of a dataclass, or of an instance of one, in kebab case, nested ones with dots."""
     flags = []
-    hints = get_type_hints(arguments)
+    of_class = isinstance(arguments, type)
+    parts = get_type_hints(arguments) if of_class else vars(arguments)
     for field in dataclasses.fields(arguments):
         name = f"{prefix}{field.name.replace('_', '-')}"
-        kind = hints[field.name]
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            flags.extend(flags_of(kind, f"{name}."))
+        part = parts[field.name]
+        if dataclasses.is_dataclass(part):
+            flags.extend(flags_of(part, f"{name}."))
         else:
             flags.append(f"--{name}")
     return flags

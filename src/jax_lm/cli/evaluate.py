@@ -23,7 +23,7 @@ class Arguments(ReadingOptions):
     model: tyro.conf.Positional[str]
     """Run directory, RUN@STEP or Hugging Face directory."""
     specs: tyro.conf.Positional[tuple[str, ...]]
-    """Where the text is."""
+    """Where the text is, or a feature PREFIX."""
     method: Literal["rolling", "disjoint"] = "rolling"
     """rolling: each token sees at least --context-length tokens before it (the Pile paper's);
     disjoint: windows do not overlap (lm-evaluation-harness's)."""
@@ -35,6 +35,9 @@ class Arguments(ReadingOptions):
     """Windows scored at once; the numbers do not depend on it."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the computation."""
+    objective: str | None = None
+    """Score what an objective asks for (masked-lm, span-corruption, denoising, seq2seq ...), over
+    feature rows; default: as the model was trained, and documents for a decoder."""
     compressors: bool = True
     """Print what zlib and xz reach on the same documents."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=("--output-path",))] = None
@@ -44,7 +47,8 @@ class Arguments(ReadingOptions):
 def main(args: list[str]) -> None:
     """Run the verb."""
     parsed = parse(Arguments, args, "jax-lm evaluate", DESCRIPTION)
-    from jax_lm.evaluation.documents import EvaluateOptions, evaluate
+    from jax_lm.evaluation.evaluate import evaluate
+    from jax_lm.evaluation.options import EvaluateOptions
 
     fields = {name: getattr(parsed, name) for name in vars(EvaluateOptions())}
     result = evaluate(parsed.model, parsed.specs, EvaluateOptions(**fields))

@@ -12,7 +12,7 @@ from jax_lm.cli.arguments import parse
 from jax_lm.errors import UsageError
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts, read_prompt
-from jax_lm.pretrained import open_model
+from jax_lm.pretrained import open_decoder
 
 DESCRIPTION = """Continue a prompt: prints it and what the model writes after it.
 
@@ -42,7 +42,7 @@ def main(args: list[str]) -> None:
         raise UsageError('nothing to continue: give --prompt "..." or --prompt-file FILE')
     if given.num_samples < 1:
         raise UsageError(f"--num-samples must be at least 1, not {given.num_samples}")
-    model, tokenizer, _ = open_model(given.model)
+    model, tokenizer = open_decoder(given.model)
     rows = [prompt for prompt in prompts for _ in range(given.num_samples)]
     started = time.perf_counter()
     samples = continue_texts(model, tokenizer, rows, given, notice=_note)

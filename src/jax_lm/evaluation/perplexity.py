@@ -13,11 +13,11 @@ from jax_lm.errors import UsageError
 from jax_lm.evaluation.score_batch import pad_rows, score_batch
 from jax_lm.evaluation.scores import Scores, sum_scores
 from jax_lm.evaluation.windows import windows
-from jax_lm.models.gpt2 import GPT2
+from jax_lm.models.decoder import Decoder
 from jax_lm.preprocessing.tokenized import pieces
 from jax_lm.tokenizers.base import Tokenizer, start_id
 from jax_lm.tokenizers.segments import encode_segments
-from jax_lm.types import Document
+from jax_lm.types import Batch, Document
 
 Method = Literal["rolling", "disjoint"]
 
@@ -85,7 +85,7 @@ class _Piece(NamedTuple):
 
 
 def evaluate_documents(
-    model: GPT2,
+    model: Decoder,
     tokenizer: Tokenizer,
     documents: Iterable[Document],
     config: MethodConfig,
@@ -108,15 +108,14 @@ def evaluate_documents(
     cut = (piece for document in documents for piece in _cut(document, tokenizer, config))
     scores: dict[str, Scores] = {}
     while batch := list(islice(cut, batch_size)):
-        inputs, targets, weights = (
-            pad_rows(np.stack([piece[i] for piece in batch]), batch_size) for i in (1, 2, 3)
-        )
-        losses, correct = jax.device_get(score_batch(model, inputs, targets, dtype=dtype))
+        stacked = Batch(*(np.stack([piece[i] for piece in batch]) for i in (1, 2, 3)))
+        padded = pad_rows(stacked, batch_size)
+        losses, correct = jax.device_get(score_batch(model, padded, dtype=dtype))
         for row, piece in enumerate(batch):
             scores[piece.subset] = scores.get(piece.subset, Scores()) + sum_scores(
-                losses[row], correct[row], weights[row], piece.num_bytes, piece.is_text
+                losses[row], correct[row], piece.weights, piece.num_bytes, piece.is_text
             )
-        advance(int((weights > 0).sum()))
+        advance(int((stacked.loss_mask > 0).sum()))
     return scores
 
 

@@ -11,8 +11,8 @@ from jaxtyping import Int
 from jax_lm.evaluation.score_batch import pad_rows, score_batch
 from jax_lm.evaluation.scores import Scores, sum_scores
 from jax_lm.loading.rows import RowStore
-from jax_lm.models.gpt2 import GPT2
-from jax_lm.objectives.base import Objective
+from jax_lm.models.forward import Model
+from jax_lm.objectives.base import Objective, RowDraws
 from jax_lm.sharding import batch_sharding, put_batch
 from jax_lm.types import Batch
 
@@ -22,9 +22,10 @@ class RowScorer:
     """Scores feature rows; the numbers do not depend on the batch size."""
 
     objective: Objective
-    """Turns rows into targets."""
-    byte_lengths: Int[np.ndarray, "vocab"]
-    """UTF-8 bytes each id spells, 0 for those whose -log p counts in no bits per byte."""
+    """Turns rows into targets; what it draws depends on the row alone, so numbers compare."""
+    byte_lengths: Int[np.ndarray, "vocab"] | None
+    """UTF-8 bytes each id spells, 0 for those whose -log p counts in no bits per byte; None: the
+    targets are not the rows' text, and there are no bits per byte."""
     mesh: Mesh
     batch_size: int
     """Rows scored at once; a multiple of the devices."""
@@ -33,7 +34,7 @@ class RowScorer:
 
     def score(
         self,
-        model: GPT2,
+        model: Model,
         rows: RowStore,
         *,
         max_rows: int | None = None,
@@ -53,26 +54,29 @@ class RowScorer:
             if should_stop():
                 break
             indices = np.arange(start, min(start + self.batch_size, num_rows))
-            batch = self.objective(rows.take(indices))
+            batch = self.objective(rows.take(indices), RowDraws(0, indices))
             losses, correct = self._losses(model, batch)
             subset_ids = rows.subset_ids(indices)
             for subset in np.unique(subset_ids):
                 here = subset_ids == subset
                 name = rows.subsets[subset]
-                part = sum_scores(
-                    losses[here],
-                    correct[here],
-                    batch.loss_mask[here],
-                    self.byte_lengths[batch.targets[here]],
-                )
-                # Exact also where a normalizer changed the text that the ids no longer spell.
-                num_bytes = int(rows.num_bytes(indices[here]).sum(dtype=np.int64))
-                scores[name] = scores.get(name, Scores()) + replace(part, num_bytes=num_bytes)
+                targets, weights = batch.targets[here], batch.loss_mask[here]
+                spelled = self._spelled(targets)
+                part = sum_scores(losses[here], correct[here], weights, spelled)
+                if self.byte_lengths is not None:
+                    # Exact also where a normalizer changed the text that the ids no longer spell.
+                    num_bytes = int(rows.num_bytes(indices[here]).sum(dtype=np.int64))
+                    part = replace(part, num_bytes=num_bytes)
+                scores[name] = scores.get(name, Scores()) + part
         return scores
 
-    def _losses(self, model: GPT2, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        padded = [pad_rows(array, self.batch_size) for array in (batch.input_ids, batch.targets)]
-        inputs, targets = put_batch(padded, batch_sharding(self.mesh))
-        losses, correct = jax.device_get(score_batch(model, inputs, targets, dtype=self.dtype))
+    def _spelled(self, targets: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
+        if self.byte_lengths is None:
+            return np.zeros_like(targets)
+        return np.asarray(self.byte_lengths[targets])
+
+    def _losses(self, model: Model, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        padded = put_batch(pad_rows(batch, self.batch_size), batch_sharding(self.mesh))
+        losses, correct = jax.device_get(score_batch(model, padded, dtype=self.dtype))
         rows = len(batch.input_ids)
         return losses[:rows], correct[:rows]

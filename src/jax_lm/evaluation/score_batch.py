@@ -3,30 +3,34 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from jax_lm.losses import token_losses
-from jax_lm.models.gpt2 import GPT2
+from jax_lm.models.forward import Model, forward
+from jax_lm.types import Batch
 
 
 @partial(jax.jit, static_argnames="dtype")
 def score_batch(
-    model: GPT2,
-    input_ids: Int[Array, "batch seq"],
-    targets: Int[Array, "batch seq"],
-    *,
-    dtype: str = "float32",
-) -> tuple[Float[Array, "batch seq"], Bool[Array, "batch seq"]]:
+    model: Model, batch: Batch, *, dtype: str = "float32"
+) -> tuple[Float[Array, "batch target_seq"], Bool[Array, "batch target_seq"]]:
     """-log p of every target in nats, and whether it was the most probable token.
 
     ``dtype`` is that of the model's computation; softmax and loss are float32.
     """
     compute = jax.tree.map(lambda leaf: leaf.astype(dtype), model)
-    return token_losses(compute(input_ids), compute.unembedding, targets)
+    hidden = forward(compute, batch)
+    losses = token_losses(hidden, compute.unembedding, jnp.asarray(batch.targets))
+    return losses.losses, losses.correct
 
 
-def pad_rows(array: np.ndarray, rows: int) -> np.ndarray:
-    """``array`` with zero rows added up to ``rows``, so that every batch has one shape."""
-    missing = rows - len(array)
-    return np.pad(array, [(0, missing)] + [(0, 0)] * (array.ndim - 1)) if missing else array
+def pad_rows(batch: Batch, rows: int) -> Batch:
+    """``batch`` with zero rows added up to ``rows``, so that every batch has one shape."""
+
+    def pad(array: np.ndarray) -> np.ndarray:
+        return np.pad(array, [(0, rows - len(array))] + [(0, 0)] * (array.ndim - 1))
+
+    padded: Batch = jax.tree.map(pad, batch)
+    return padded

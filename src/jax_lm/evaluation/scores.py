@@ -49,8 +49,8 @@ class Scores:
         return self.text_nats / (math.log(2) * self.num_bytes) if self.num_bytes else math.nan
 
     def metrics(self, prefix: str) -> dict[str, float]:
-        """The four numbers under ``prefix/``."""
-        names = ("loss", "perplexity", "accuracy", "bits_per_byte")
+        """The numbers under ``prefix/``; bits per byte where the targets spell text."""
+        names = ["loss", "perplexity", "accuracy"] + ["bits_per_byte"] * bool(self.num_bytes)
         return {f"{prefix}/{name}": getattr(self, name) for name in names}
 
 

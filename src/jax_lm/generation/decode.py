@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jax_lm.errors import UsageError
 from jax_lm.generation.sampling import SamplingConfig, sample, streams, token_keys
-from jax_lm.models.gpt2 import GPT2
+from jax_lm.models.decoder import Decoder
 from jax_lm.models.layers.kv_cache import KVCache
 
 SMALLEST_BUCKET = 32
@@ -61,7 +61,7 @@ class Row:
 
 
 def generate(
-    model: GPT2,
+    model: Decoder,
     prompts: Sequence[Sequence[int]],
     config: SamplingConfig,
     *,
@@ -108,7 +108,7 @@ def generate(
 
 @partial(jax.jit, static_argnames="settings")
 def prefill(
-    model: GPT2,
+    model: Decoder,
     input_ids: Int[Array, "batch seq"],
     lengths: Int[Array, "batch"],
     done: Bool[Array, "batch"],
@@ -119,7 +119,7 @@ def prefill(
 ) -> Decoding:
     """Fill a cache with right-padded prompts and draw the first new token of each."""
     batch = input_ids.shape[0]
-    cache = model.empty_cache(batch, settings.slots, model.token_embedding.dtype)
+    cache = model.empty_cache(batch, settings.slots, model.unembedding.weight.dtype)
     hidden, cache = model.decode(input_ids, cache)
     newest = hidden[jnp.arange(batch), lengths - 1]
     tokens = jnp.full((batch, settings.slots), NO_TOKEN, jnp.int32)
@@ -129,7 +129,7 @@ def prefill(
 
 @partial(jax.jit, static_argnames="settings")
 def decode(
-    model: GPT2,
+    model: Decoder,
     state: Decoding,
     keys: Key[Array, "batch"],
     made: Int[Array, ""],
@@ -157,15 +157,14 @@ def bucket(length: int, context: int) -> int:
 
 
 def _draw(
-    model: GPT2,
+    model: Decoder,
     state: Decoding,
     hidden: Float[Array, "batch embed"],
     keys: Key[Array, "batch"],
     settings: Settings,
 ) -> Decoding:
-    logits = jnp.einsum("be,ve->bv", hidden, model.unembedding, preferred_element_type=jnp.float32)
     ids = sample(
-        logits,
+        model.unembedding.logits(hidden),
         keys,
         temperature=settings.temperature,
         top_k=settings.top_k,
@@ -197,7 +196,7 @@ def _row(prompt: Sequence[int], context: int, new: int, say: Callable[[str], Non
 
 
 def _round(
-    model: GPT2,
+    model: Decoder,
     rows: list[Row],
     keys: Key[Array, "batch"],
     config: SamplingConfig,

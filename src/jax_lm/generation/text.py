@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.generation.decode import generate
 from jax_lm.generation.sampling import SamplingConfig
-from jax_lm.models.gpt2 import GPT2
+from jax_lm.models.decoder import Decoder
 from jax_lm.tokenizers.base import Tokenizer
 
 
@@ -22,7 +22,7 @@ class Continuation(NamedTuple):
 
 
 def continue_texts(
-    model: GPT2,
+    model: Decoder,
     tokenizer: Tokenizer,
     prompts: Sequence[str],
     config: SamplingConfig,

@@ -5,7 +5,11 @@ from typing import Literal
 
 from jax_lm.errors import UsageError
 from jax_lm.models.gpt2 import GPT2Config
+from jax_lm.models.registry import FamilyConfig
+from jax_lm.objectives.causal_lm import CausalLMConfig
+from jax_lm.objectives.registry import ObjectiveConfig
 from jax_lm.optimizers import OptimizerConfig
+from jax_lm.preprocessing.cutting.modes import Mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +25,12 @@ class DataConfig:
     """Tokenizer directory; needed for a SPEC, checked against a PREFIX."""
     max_documents: int | None = None
     """Read at most this many documents of a training SPEC."""
+    sequence_length: int | None = None
+    """Tokens of a row that the model reads; None: as many as its context holds."""
+    mode: Mode | None = None
+    """How a SPEC is cut into rows; None: pairs where the objective reads them, else packed."""
+    target_length: int | None = None
+    """Longest output of a pair, in tokens, for objectives that read pairs; None: the row's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +78,16 @@ class TrackingConfig:
 class TrainConfig:
     """A whole training run."""
 
-    model: GPT2Config = field(default_factory=GPT2Config)
+    model: FamilyConfig = field(default_factory=GPT2Config)
+    objective: ObjectiveConfig = field(default_factory=CausalLMConfig)
     data: DataConfig = field(default_factory=DataConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    init_from: str | None = None
+    """MODEL whose weights training starts from, at step 0; its configuration takes the place of
+    --model's, but for dropout."""
     run_dir: str = "runs/train"
     """Directory of the run: checkpoints, metrics, samples, final model."""
     resume: Literal["never", "auto"] = "never"
@@ -96,7 +110,26 @@ class TrainConfig:
     """Of the computation; parameters, norms, softmax and loss are float32."""
     remat: bool = False
     """Recompute activations in the backward pass: less memory, about a third more work."""
+    loss_reduction: Literal["token", "sample"] = "token"
+    """token: the mean over all targets of a batch; sample: over each row's own mean."""
+    label_smoothing: float = 0.0
+    """Share of each target's probability spread evenly over the vocabulary, in training."""
+    z_loss: float = 0.0
+    """Times the square of the logits' log-sum, added in training (1e-4 keeps it near 0)."""
     max_bad_steps: int = 10
     """Stop after this many steps in a row whose loss or gradient is not finite."""
     peak_tflops: float | None = None
     """Dense peak of one device in TFLOP/s, for model FLOPs utilization where it is not known."""
+
+    def __post_init__(self) -> None:
+        """Refuse rows that the model cannot read."""
+        if self.sequence_length > self.model.context_length:
+            raise UsageError(
+                f"--data.sequence-length {self.sequence_length} is more than the model's context "
+                f"of {self.model.context_length} tokens"
+            )
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of a row that the model reads."""
+        return self.data.sequence_length or self.model.context_length

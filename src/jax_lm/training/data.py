@@ -3,26 +3,28 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from jax_lm.errors import JaxLMError, UsageError
+from jax_lm.errors import UsageError
 from jax_lm.loading.dataset import Order
 from jax_lm.loading.mixture import JoinedRows, MixedOrder
 from jax_lm.loading.rows import RowSource, RowStore, open_rows
+from jax_lm.models.base import TokenIds
+from jax_lm.objectives.base import Objective
+from jax_lm.objectives.registry import make_objective
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import manifest_path, tokenizer_directory
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.pretrained import load_tokenizer
-from jax_lm.training.config import DataConfig, TrainConfig
+from jax_lm.training.config import TrainConfig
 
 Say = Callable[[str], None]
 WEIGHTED = re.compile(
     r"(?P<set>[^?]+(\?([\w.-]+=[^&=]*&)*[\w.-]+=[^&=]+)?)=(?P<weight>-?\d*\.?\d+)"
 )
 """A set and its weight; the last option of a SPEC, as in ``ids.bin?separator=0``, is no weight."""
-NOT_TRAINED_ON = {"segment_ids": "--segment-ids", "target_ids": "--mode pairs"}
-"""Columns that change what a row means, and the options that make them."""
 
 
 class TrainingData(NamedTuple):
@@ -39,6 +41,8 @@ class TrainingData(NamedTuple):
     validation: dict[str, RowStore]
     """Held-out rows by the name in their metrics: ``val``, or ``val/NAME`` where there are more."""
     tokenizer: Tokenizer
+    objective: Objective
+    """Turns rows into batches."""
 
     @property
     def source(self) -> str:
@@ -51,43 +55,74 @@ class TrainingData(NamedTuple):
         return sum(store.manifest.totals.num_bytes for store in self.stores)
 
 
-def open_data(config: DataConfig, sequence_length: int, seed: int, say: Say) -> TrainingData:
+def open_data(config: TrainConfig, say: Say) -> tuple[TrainingData, TrainConfig]:
     """Open the rows, preprocessing what is named as a SPEC.
 
+    Returns:
+        What the run reads, and the configuration with what the tokenizer decides filled in.
+
     Raises:
-        JaxLMError: rows are missing, damaged, of another length or of another tokenizer.
+        JaxLMError: rows are missing, damaged, of another length, objective or tokenizer; or model,
+            objective and tokenizer do not go together.
         UsageError: no training data is named, or a held-out name is used twice.
     """
-    if not config.train:
+    if not config.data.train:
         raise UsageError("no training data: pass --data.train with a feature PREFIX or a SPEC")
-    tokenizer = None if config.tokenizer is None else Path(config.tokenizer)
-    specs, weights = weighted(config.train)
+    features = partial(
+        features_for,
+        sequence_length=config.sequence_length,
+        objective=config.objective,
+        target_length=config.data.target_length,
+        mode=config.data.mode,
+        say=say,
+    )
+    tokenizer = None if config.data.tokenizer is None else Path(config.data.tokenizer)
+    specs, weights = weighted(config.data.train)
     stores = []
     for spec in specs:
-        prefix = features_for(
-            spec,
-            tokenizer=tokenizer,
-            sequence_length=sequence_length,
-            max_documents=config.max_documents,
-            say=say,
-        )
+        prefix = features(spec, tokenizer=tokenizer, max_documents=config.data.max_documents)
         tokenizer = tokenizer_directory(prefix)  # the sets after the first must share it
-        stores.append(_open(prefix, say))
+        stores.append(open_rows(prefix, say))
     assert tokenizer is not None
-    validation = {}
-    for name, spec in _named(config.validation).items():
-        held_out = features_for(spec, tokenizer=tokenizer, sequence_length=sequence_length, say=say)
-        validation[name] = _open(held_out, say)
-    train, order = _mixed(stores, weights, seed)
+    validation = {
+        name: open_rows(features(spec, tokenizer=tokenizer), say)
+        for name, spec in _named(config.data.validation).items()
+    }
+    train, order = _mixed(stores, weights, config.seed)
     parts = weights or [float(len(store)) for store in stores]
     shares = {spec: part / sum(parts) for spec, part in zip(specs, parts, strict=True)}
-    return TrainingData(
+    loaded = load_tokenizer(tokenizer)
+    config = replace(config, model=config.model.with_tokens(token_ids(loaded)))
+    data = TrainingData(
         tuple(stores),
         train,
         order,
         shares if len(stores) > 1 else {},
         validation,
-        load_tokenizer(tokenizer),
+        loaded,
+        open_objective(config, loaded),
+    )
+    return data, config
+
+
+def token_ids(tokenizer: Tokenizer) -> TokenIds:
+    """What a model may need to know of its tokenizer."""
+    return TokenIds(tokenizer.vocab_size, tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
+
+
+def open_objective(config: TrainConfig, tokenizer: Tokenizer) -> Objective:
+    """The run's objective.
+
+    Raises:
+        JaxLMError: it does not go with the model or the tokenizer.
+    """
+    return make_objective(
+        config.objective,
+        tokenizer,
+        kind=config.model.kind,
+        input_length=config.sequence_length,
+        target_length=config.data.target_length,
+        decoder_start_id=getattr(config.model, "decoder_start_id", None),
     )
 
 
@@ -121,32 +156,6 @@ def _mixed(
     if weights is None:
         return joined, None
     return joined, MixedOrder([len(store) for store in stores], weights, seed)
-
-
-def _open(prefix: str, say: Say) -> RowStore:
-    rows = open_rows(prefix, say)
-    for column, option in NOT_TRAINED_ON.items():
-        if column in rows.manifest.columns:
-            raise JaxLMError(
-                f"{prefix} was made with {option}, which no model here can train on: preprocess "
-                "again without it"
-            )
-    return rows
-
-
-def with_vocabulary(config: TrainConfig, tokenizer: Tokenizer) -> TrainConfig:
-    """The configuration with the model's vocabulary size filled in.
-
-    Raises:
-        JaxLMError: the configured size is not the tokenizer's.
-    """
-    size = config.model.vocab_size
-    if size not in (None, tokenizer.vocab_size):
-        raise JaxLMError(
-            f"--model.vocab-size is {size} but the features' tokenizer has {tokenizer.vocab_size} "
-            "ids: leave the flag out"
-        )
-    return replace(config, model=replace(config.model, vocab_size=tokenizer.vocab_size))
 
 
 def _named(validation: tuple[str, ...]) -> dict[str, str]:

@@ -8,8 +8,9 @@ from jax_lm.evaluation.rows import RowScorer
 from jax_lm.evaluation.scores import total
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
-from jax_lm.models.gpt2 import GPT2
-from jax_lm.objectives.causal_lm import causal_lm
+from jax_lm.models.decoder import Decoder
+from jax_lm.models.forward import Model
+from jax_lm.objectives.registry import PAIRED
 from jax_lm.tokenizers.base import start_id
 from jax_lm.trackers.base import Tracker
 from jax_lm.training.config import TrainConfig
@@ -36,15 +37,16 @@ class Evaluator:
         self._tracker, self._stop = tracker, stop
         self._logged = set(logged_steps)
         rows = config.evaluation.batch_size or batch_size
+        spelled = config.objective.name in ("causal-lm", *PAIRED)
         self._scorer = RowScorer(
-            objective=causal_lm,
-            byte_lengths=data.tokenizer.token_byte_lengths(),
+            objective=data.objective,
+            byte_lengths=data.tokenizer.token_byte_lengths() if spelled else None,
             mesh=mesh,
             batch_size=-(-rows // mesh.size) * mesh.size,
             dtype=config.dtype,
         )
 
-    def __call__(self, model: GPT2, step: int) -> None:
+    def __call__(self, model: Model, step: int) -> None:
         """Evaluate; a step whose metrics are logged, or a run asked to stop, is left alone."""
         if step in self._logged:
             return
@@ -67,10 +69,10 @@ class Evaluator:
         self._logged.add(step)
         self._sample(model, step)
 
-    def _sample(self, model: GPT2, step: int) -> None:
+    def _sample(self, model: Model, step: int) -> None:
         settings = self._config.evaluation
         tokenizer = self._data.tokenizer
-        if step == 0 or settings.sample_tokens == 0:
+        if step == 0 or settings.sample_tokens == 0 or not isinstance(model, Decoder):
             return
         if not settings.sample_prompt and start_id(tokenizer) is None:
             return  # nothing to start from

@@ -6,7 +6,7 @@ from typing import Any
 from jax_lm.checkpoints import Progress
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.huggingface.model_card import model_card
-from jax_lm.models.gpt2 import GPT2
+from jax_lm.models.forward import Model
 from jax_lm.trackers.jsonl import read_metrics
 from jax_lm.trackers.report import write_report
 from jax_lm.training.config import TrainConfig
@@ -20,7 +20,7 @@ def finish(
     config: TrainConfig,
     plan: Plan,
     data: TrainingData,
-    model: GPT2,
+    model: Model,
     progress: Progress,
     say: Callable[[str], None],
 ) -> None:

@@ -11,7 +11,6 @@ from jax.sharding import Mesh
 from jax_lm.checkpoints import Progress, list_steps, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
-from jax_lm.objectives.causal_lm import causal_lm
 from jax_lm.optimizers import learning_rate
 from jax_lm.sharding import batch_sharding, put_batch
 from jax_lm.trackers.base import Tracker
@@ -23,6 +22,7 @@ from jax_lm.training.signals import StopRequest
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import StepMetrics, TrainStep
 from jax_lm.training.throughput import Throughput
+from jax_lm.types import Batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
         while progress.step < plan.steps and not job.stop and monotonic() < deadline:
             batch = next(batches)
             state, metrics = job.train_step(state, put_batch(batch, batch_sharding(job.mesh)))
-            tokens = int(np.count_nonzero(batch.loss_mask))
+            tokens = _num_tokens(batch)
             if previous is None:  # the first step is compilation, not training
                 jax.block_until_ready(metrics.loss)
                 job.throughput.start()
@@ -96,13 +96,21 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
 def _open_loader(job: Job, progress: Progress) -> Loader:
     return Loader(
         job.data.train,
-        causal_lm,
+        job.data.objective,
         batch_size=job.plan.batch_size,
         seed=job.config.seed,
         position=progress.position,
         host=(jax.process_index(), jax.process_count()),
         order=job.data.order,
     )
+
+
+def _num_tokens(batch: Batch) -> int:
+    """Real tokens of a batch: of the input, where padding is marked, and of the output."""
+    if batch.segment_ids is None:
+        return int(np.count_nonzero(batch.loss_mask))
+    outputs = 0 if batch.decoder_input_ids is None else np.count_nonzero(batch.loss_mask)
+    return int(np.count_nonzero(batch.segment_ids) + outputs)
 
 
 def _due(step: int, every: int, plan: Plan) -> bool:

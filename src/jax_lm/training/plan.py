@@ -42,7 +42,7 @@ def make_plan(config: TrainConfig, *, rows: int, num_devices: int) -> Plan:
         UsageError: not exactly one length or batch is given, or it comes to nothing.
     """
     batch_size = _batch_size(config, num_devices)
-    length = config.model.context_length
+    length = config.sequence_length
     unit = _only(config, LENGTHS)
     steps_per_unit = {
         "steps": 1.0,

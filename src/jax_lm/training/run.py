@@ -12,13 +12,14 @@ from jax.sharding import Mesh
 from jax_lm.checkpoints import Progress, read_progress, restore_arrays, save_checkpoint
 from jax_lm.dataclass_json import to_json
 from jax_lm.errors import JaxLMError
+from jax_lm.models.forward import Model
 from jax_lm.optimizers import make_optimizer
 from jax_lm.sharding import make_mesh, replicated
 from jax_lm.trackers.base import Tracker
 from jax_lm.trackers.combined import open_trackers
 from jax_lm.trackers.environment import describe
 from jax_lm.training.config import TrainConfig
-from jax_lm.training.data import TrainingData, open_data, with_vocabulary
+from jax_lm.training.data import TrainingData, open_data
 from jax_lm.training.evaluating import Evaluator
 from jax_lm.training.finish import finish
 from jax_lm.training.loop import Job, fit
@@ -30,7 +31,8 @@ from jax_lm.training.run_directory import (
     find_checkpoint,
 )
 from jax_lm.training.signals import StopRequest, stop_on_signal
-from jax_lm.training.state import TrainState, count_parameters, init_state
+from jax_lm.training.starting import starting_weights
+from jax_lm.training.state import TrainState, init_state
 from jax_lm.training.step import make_train_step
 from jax_lm.training.summary import summarise
 from jax_lm.training.throughput import Throughput, flops_per_token, peak_flops
@@ -58,12 +60,12 @@ def train(config: TrainConfig, say: Say = print) -> Path:
     run = RunDirectory(config.run_dir)
     with stop_on_signal() as stop:
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
-        data = open_data(config.data, config.model.context_length, config.seed, say)
-        config = with_vocabulary(config, data.tokenizer)
+        config, initial = starting_weights(config, checkpoint, say)
+        data, config = open_data(config, say)
         mesh = make_mesh()
         plan = make_plan(config, rows=len(data.train), num_devices=mesh.size)
         optimizer = make_optimizer(config.optimizer, plan.steps)
-        state, progress = _state(config, data, optimizer, mesh, checkpoint)
+        state, progress = _state(config, data, optimizer, mesh, checkpoint, initial)
         check_same_batch(progress, plan.batch_size)
         for line in summarise(config, plan, data, mesh, progress):
             say(line)
@@ -78,9 +80,7 @@ def train(config: TrainConfig, say: Say = print) -> Path:
                 plan=plan,
                 data=data,
                 mesh=mesh,
-                train_step=make_train_step(
-                    optimizer, _keys(config)[1], dtype=config.dtype, remat=config.remat
-                ),
+                train_step=make_train_step(optimizer, _keys(config)[1], config),
                 tracker=tracker,
                 throughput=_throughput(config, mesh),
                 evaluate=lambda state, step: evaluator(state.model, step),
@@ -103,8 +103,9 @@ def _state(
     optimizer: optax.GradientTransformation,
     mesh: Mesh,
     checkpoint: Path | None,
+    initial: Model | None,
 ) -> tuple[TrainState, Progress]:
-    """Random weights at step 0, or what a checkpoint holds."""
+    """Random or given weights at step 0, or what a checkpoint holds."""
     init_key, _ = _keys(config)
 
     def build(key: jax.Array) -> TrainState:
@@ -112,6 +113,8 @@ def _state(
 
     if checkpoint is None:
         state = jax.jit(build, out_shardings=replicated(mesh))(init_key)
+        if initial is not None:
+            state = TrainState(jax.device_put(initial, replicated(mesh)), state.optimizer)
         return state, Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
     check_same_run(checkpoint, to_json(config), data.train.fingerprint)
     like = jax.tree.map(
@@ -150,7 +153,7 @@ def _trackers(
 
 def _throughput(config: TrainConfig, mesh: Mesh) -> Throughput:
     peak = peak_flops(mesh.devices.flat[0].device_kind, config.peak_tflops)
-    flops = flops_per_token(config.model, count_parameters(config.model))
+    flops = flops_per_token(config.model)
     return Throughput(flops, None if peak is None else peak * mesh.size)
 
 

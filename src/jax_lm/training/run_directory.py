@@ -9,7 +9,17 @@ from jax_lm.checkpoints import Progress, list_steps, newest_valid, read_config, 
 from jax_lm.errors import JaxLMError
 from jax_lm.trackers.jsonl import read_metrics
 
-FIXED_ON_RESUME = ("model", "data", "seed", "dtype", "remat")
+FIXED_ON_RESUME = (
+    "model",
+    "objective",
+    "data",
+    "seed",
+    "dtype",
+    "remat",
+    "loss_reduction",
+    "label_smoothing",
+    "z_loss",
+)
 """Parts of the configuration that a resumed run must share with its checkpoint."""
 
 

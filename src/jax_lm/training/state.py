@@ -1,12 +1,13 @@
 """What a training step reads and writes."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, Key
 
-from jax_lm.models.gpt2 import GPT2, GPT2Config
+from jax_lm.models.base import ModelConfig
+from jax_lm.models.forward import Model
+from jax_lm.models.registry import init_model
 
 
 class OptimizerState(eqx.Module):
@@ -24,20 +25,14 @@ class OptimizerState(eqx.Module):
 class TrainState(eqx.Module):
     """Model and optimizer state, float32."""
 
-    model: GPT2
+    model: Model
     optimizer: OptimizerState
 
 
 def init_state(
-    key: Key[Array, ""], config: GPT2Config, optimizer: optax.GradientTransformation
+    key: Key[Array, ""], config: ModelConfig, optimizer: optax.GradientTransformation
 ) -> TrainState:
     """Random weights and an optimizer that has seen nothing."""
-    model = GPT2.init(key, config)
+    model = init_model(key, config)
     zero = jnp.zeros((), jnp.int32)
     return TrainState(model, OptimizerState(optimizer.init(model), zero, zero, zero))
-
-
-def count_parameters(config: GPT2Config) -> int:
-    """Number of parameters, tied ones once."""
-    shapes = jax.eval_shape(lambda key: GPT2.init(key, config), jax.random.key(0))
-    return sum(leaf.size for leaf in jax.tree.leaves(shapes))

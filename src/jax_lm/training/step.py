@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from jax_lm.losses import token_losses, weighted_loss
-from jax_lm.models.gpt2 import GPT2
+from jax_lm.losses import mean_loss, token_shares
+from jax_lm.models.forward import Model, forward
+from jax_lm.training.config import TrainConfig
 from jax_lm.training.state import OptimizerState, TrainState
 from jax_lm.types import Batch
 
@@ -31,29 +32,39 @@ TrainStep = Callable[[TrainState, Batch], tuple[TrainState, StepMetrics]]
 
 
 def make_train_step(
-    optimizer: optax.GradientTransformation, key: Key[Array, ""], *, dtype: str, remat: bool
+    optimizer: optax.GradientTransformation, key: Key[Array, ""], config: TrainConfig
 ) -> TrainStep:
     """Compile the step; the state it is given is donated.
 
     Args:
         optimizer: what turns gradients into updates.
         key: dropout of step s uses this key folded with s, so a resumed run draws the same.
-        dtype: of the computation; parameters and loss stay float32.
-        remat: recompute activations in the backward pass.
+        config: dtype of the computation (parameters and loss stay float32), remat, the loss.
     """
 
-    def loss(model: GPT2, batch: Batch, key: Key[Array, ""] | None) -> Float[Array, ""]:
-        compute = jax.tree.map(lambda leaf: leaf.astype(dtype), model)
-        hidden = compute(batch.input_ids, key=key, remat=remat)
-        losses, _ = token_losses(hidden, compute.unembedding, jnp.asarray(batch.targets))
-        return weighted_loss(losses, jnp.asarray(batch.loss_mask))
+    def loss(
+        model: Model, batch: Batch, key: Key[Array, ""] | None
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """What is minimised, and the cross-entropy in it, which is reported."""
+        compute = jax.tree.map(lambda leaf: leaf.astype(config.dtype), model)
+        hidden = forward(compute, batch, key=key, remat=config.remat)
+        return mean_loss(
+            hidden,
+            compute.unembedding,
+            jnp.asarray(batch.targets),
+            token_shares(jnp.asarray(batch.loss_mask), config.loss_reduction),
+            label_smoothing=config.label_smoothing,
+            z_loss=config.z_loss,
+        )
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, StepMetrics]:
         before = state.optimizer
-        step_key = jax.random.fold_in(key, before.step) if state.model.config.dropout else None
-        value, gradient = jax.value_and_grad(loss)(state.model, batch, step_key)
+        step_key = jax.random.fold_in(key, before.step) if state.model.config.drops else None
+        (minimised, value), gradient = jax.value_and_grad(loss, has_aux=True)(
+            state.model, batch, step_key
+        )
         norm = optax.tree.norm(gradient)
-        finite = jnp.isfinite(value) & jnp.isfinite(norm)
+        finite = jnp.isfinite(minimised) & jnp.isfinite(norm)
         updates, optax_state = optimizer.update(gradient, before.optax, state.model)
         model = optax.apply_updates(state.model, updates)
         bad_steps = jnp.where(finite, 0, before.bad_steps + 1)

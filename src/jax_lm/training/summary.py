@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from jax.sharding import Mesh
 
 from jax_lm.checkpoints import Progress
+from jax_lm.models.registry import count_parameters
+from jax_lm.objectives.registry import described
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
 from jax_lm.training.plan import Plan
-from jax_lm.training.state import count_parameters
 from jax_lm.training.throughput import flops_per_token, peak_flops
 
 
@@ -23,6 +24,13 @@ def summarise(
         f"{model.num_heads} heads, {model.embed_dim} wide, context {model.context_length}, "
         f"vocabulary {model.vocab_size:,}"
     )
+    beyond = (model.vocab_size or 0) - data.tokenizer.vocab_size
+    if beyond:
+        yield (
+            f"note      the model has {beyond:,} ids that the tokenizer lacks: --model.vocab-size "
+            "None leaves them out"
+        )
+    yield f"learns    {described(config.objective)}"
     yield (
         f"data      {len(data.train):,} rows of {plan.sequence_length} tokens "
         f"({data.num_bytes / 1e6:,.1f} MB of text) from {data.source}"
@@ -49,7 +57,7 @@ def summarise(
     known = "unknown" if peak is None else f"{peak / 1e12:g} TFLOP/s"
     yield (
         f"compute   {mesh.size} x {device.device_kind}, {config.dtype}; "
-        f"{flops_per_token(model, parameters) / 1e6:,.1f} MFLOPs a token, peak for MFU {known}"
+        f"{flops_per_token(model) / 1e6:,.1f} MFLOPs a token, peak for MFU {known}"
     )
     yield f"run       {config.run_dir}" + (
         f", continuing after step {progress.step:,}" if progress.step else ""

@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from jax_lm.models.gpt2 import GPT2Config
+from jax_lm.models.base import ModelConfig
+from jax_lm.models.registry import count_parameters
 
 PEAK_TFLOPS: Mapping[str, float] = {
     "TPU v4": 275.0,
@@ -18,16 +19,15 @@ PEAK_TFLOPS: Mapping[str, float] = {
 """Dense bfloat16 TFLOP/s of one chip, from the datasheets, by the start of its device name."""
 
 
-def flops_per_token(config: GPT2Config, num_parameters: int) -> float:
+def flops_per_token(config: ModelConfig) -> float:
     """Model FLOPs of forward and backward for one token (PaLM, arXiv:2204.02311, appendix B).
 
     6 * (parameters without embeddings, with the output matrix) + 12 * layers * heads * head_dim *
-    seq; causal attention is not halved. The output matrix is the tied token embedding, so only
-    the position embedding is left out.
+    seq; causal attention is not halved. An encoder-decoder counts all its parameters and layers for
+    each token, as if input and output were of one length.
     """
-    positions = config.context_length * config.embed_dim
-    attention = 12 * config.num_layers * config.embed_dim * config.context_length
-    return 6.0 * (num_parameters - positions) + attention
+    attention = 12 * config.attention_width * config.context_length
+    return 6.0 * count_parameters(config, embeddings=False) + attention
 
 
 def peak_flops(device_kind: str, given_tflops: float | None) -> float | None:

@@ -1,0 +1,92 @@
+"""What ``jax-lm train`` is told besides leaves of its configuration: where to begin from."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from jax_lm.cli.arguments import parse, take_value
+from jax_lm.cli.config_file import read_config_file
+from jax_lm.errors import UsageError, nearest
+from jax_lm.models.presets import PRESETS
+from jax_lm.models.registry import FamilyConfig
+from jax_lm.objectives.registry import OBJECTIVES, objectives_of, usual_objective
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.plan import BATCHES, LENGTHS, exactly_one
+
+
+def configure(default: TrainConfig, args: list[str], prog: str, description: str) -> TrainConfig:
+    """A configuration with the arguments put in.
+
+    Args:
+        default: the recipe's.
+        args: the words after the recipe.
+        prog: for messages.
+        description: shown by ``--help``.
+
+    Raises:
+        JaxLMError: a file cannot be read.
+        UsageError: a flag, key, preset or objective is not known.
+    """
+    default, rest = read_config_file(default, args)
+    default, rest = _with_model(default, rest)
+    default, rest = _with_objective(default, rest)
+    for names in (LENGTHS, BATCHES):  # a flag for one of them takes the place of another
+        flags = {name: _is_given(name, rest) for name in names}
+        if any(flags.values()):
+            exactly_one({name: given or None for name, given in flags.items()}, names)
+            cleared: dict[str, Any] = dict.fromkeys(names)
+            default = replace(default, **cleared)
+    return parse(tyro.conf.AvoidSubcommands[TrainConfig], rest, prog, description, default)
+
+
+def _with_model(default: TrainConfig, args: list[str]) -> tuple[TrainConfig, list[str]]:
+    place, rest = take_value(args, "--model.config")
+    if place is None:
+        return default, rest
+    model = model_config(place)
+    return replace(default, model=model, objective=_usual_objective(model, default)), rest
+
+
+def _usual_objective(model: FamilyConfig, default: TrainConfig) -> Any:
+    known = objectives_of(model.kind)
+    if default.objective.name in known:
+        return default.objective
+    return usual_objective(model.family, model.kind)
+
+
+def _with_objective(default: TrainConfig, args: list[str]) -> tuple[TrainConfig, list[str]]:
+    name, rest = take_value(args, "--objective")
+    if name is None:
+        return default, rest
+    if name not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        raise UsageError(f"--objective {name}: not one of {known}{nearest(name, OBJECTIVES)}")
+    same = default.objective.name == name
+    return (default if same else replace(default, objective=OBJECTIVES[name]())), rest
+
+
+def model_config(place: str) -> FamilyConfig:
+    """The configuration that a preset, a config.json or a directory with one describes.
+
+    Raises:
+        JaxLMError: the file cannot be read, or asks for what is not implemented.
+        UsageError: it is none of these.
+    """
+    if place in PRESETS:
+        return replace(PRESETS[place], vocab_size=None)  # the tokenizer's
+    if not Path(place).exists():
+        raise UsageError(
+            f"--model.config {place}: neither a config.json, nor a directory with one, nor a "
+            f"preset{nearest(place, PRESETS)}; presets: {', '.join(PRESETS)}"
+        )
+    from jax_lm.huggingface.directory import load_config
+
+    config: FamilyConfig = load_config(Path(place))
+    return config
+
+
+def _is_given(name: str, args: list[str]) -> bool:
+    spellings = (f"--{name}", f"--{name.replace('_', '-')}")
+    return any(arg.split("=", 1)[0] in spellings for arg in args)

@@ -1,0 +1,97 @@
+"""Feature rows scored as an objective asks: what masked models and encoder-decoders are good at."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax_lm.errors import JaxLMError, UsageError, nearest
+from jax_lm.evaluation.options import EvaluateOptions
+from jax_lm.evaluation.result import Evaluation
+from jax_lm.evaluation.rows import RowScorer
+from jax_lm.evaluation.scores import total
+from jax_lm.loading.rows import open_rows
+from jax_lm.models.base import ModelConfig
+from jax_lm.objectives.registry import (
+    OBJECTIVES,
+    PAIRED,
+    described,
+    make_objective,
+    usual_objective,
+)
+from jax_lm.preprocessing.cache import features_for
+from jax_lm.pretrained import OpenedModel
+from jax_lm.sharding import make_mesh
+
+
+def score_rows(
+    opened: OpenedModel, specs: Sequence[str], objective: Any, options: EvaluateOptions
+) -> Evaluation:
+    """Score feature rows with a model of any kind; what is drawn depends on a row's index alone.
+
+    Args:
+        opened: MODEL.
+        specs: one feature PREFIX, or one SPEC, which is preprocessed into the cache.
+        objective: the configuration of the objective.
+        options: batch size, dtype and limits.
+
+    Raises:
+        JaxLMError: the rows cannot be read or made, or do not fit the objective.
+        UsageError: there is more than one of them.
+    """
+    if len(specs) != 1:
+        raise UsageError("rows are scored one set at a time: give one PREFIX or SPEC")
+    config = opened.model.config
+    prefix = features_for(
+        specs[0],
+        tokenizer=opened.tokenizer_path,
+        sequence_length=options.window or config.context_length,
+        max_documents=options.max_documents,
+        objective=objective,
+    )
+    rows = open_rows(prefix)
+    mesh = make_mesh()
+    scorer = RowScorer(
+        objective=make_objective(
+            objective,
+            opened.tokenizer,
+            kind=config.kind,
+            input_length=options.window or config.context_length,
+            target_length=rows.manifest.target_row_length,
+            decoder_start_id=getattr(config, "decoder_start_id", None),
+        ),
+        byte_lengths=opened.tokenizer.token_byte_lengths()
+        if objective.name in ("causal-lm", *PAIRED)
+        else None,
+        mesh=mesh,
+        batch_size=-(-options.batch_size // mesh.size) * mesh.size,
+        dtype=options.dtype,
+    )
+    scores = scorer.score(opened.model, rows)
+    if not total(scores).num_tokens:
+        raise JaxLMError(f"{prefix}: no targets to score in {len(rows):,} rows")
+    return Evaluation(
+        model=str(opened.path),
+        source=specs[0],
+        method=f"{described(objective)}; drawn by row, the same each time",
+        counted=f"{len(rows):,} rows",
+        scores=scores,
+    )
+
+
+def objective_config(name: str | None, trained_by: Any, config: ModelConfig) -> Any:
+    """The objective to score by: the one named, else the model's own, else its family's usual.
+
+    Args:
+        name: of an objective, or None.
+        trained_by: the configuration that the model's run recorded, or None.
+        config: the model's.
+
+    Raises:
+        UsageError: no objective is called so.
+    """
+    if name is None:
+        return trained_by or usual_objective(config.family, config.kind)
+    if name not in OBJECTIVES:
+        raise UsageError(
+            f"--objective {name}: not one of {', '.join(OBJECTIVES)}{nearest(name, OBJECTIVES)}"
+        )
+    return trained_by if trained_by and trained_by.name == name else OBJECTIVES[name]()
