@@ -32,7 +32,7 @@ LENGTH = 64
 VOCABULARY = "2048"
 BYTE_LEVEL = ("--kind", "byte-level-bpe", "--vocab-size", VOCABULARY)
 SPECIAL = ("--special-tokens", "<s>", "<pad>", "</s>", "<unk>", "<mask>")
-UNIGRAM = ("--kind", "sentencepiece-unigram", "--vocab-size", VOCABULARY, "--convention", "t5")
+UNIGRAM = ("--kind", "sentencepiece-unigram", "--vocab-size", VOCABULARY, "--preset", "t5")
 
 
 class Run(NamedTuple):

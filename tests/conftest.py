@@ -15,6 +15,8 @@ from tests.google_storage import running_server
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Tiny models run for milliseconds and compile for seconds: two thirds of that is LLVM's polish.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
 @pytest.fixture

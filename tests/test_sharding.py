@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import pytest
 
 from jax_lm.errors import JaxLMError
-from jax_lm.models.gpt2 import GPT2, GPT2Config
 from jax_lm.models.axes import parameter_axes
+from jax_lm.models.gpt2 import GPT2, GPT2Config
 
 
 def test_parameters_are_named_by_their_axes() -> None:

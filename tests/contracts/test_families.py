@@ -16,8 +16,7 @@ from jax_lm.types import Batch
 from tests.contracts.family_cases import CONFIGS, SEQ, VOCABULARY
 
 AXIS_WORDS = set(
-    ["embed", "heads", "kv_heads", "head_dim", "mlp", "vocab", "context", "layers"]
-    + ["buckets", "types", "word_embed"]
+    "embed heads kv_heads head_dim mlp vocab context layers buckets types word_embed".split()
 )
 IDS = np.random.default_rng(0).integers(3, VOCABULARY, (3, SEQ)).astype(np.int32)
 DIRECTION = np.random.default_rng(2).normal(size=16).astype(np.float32)

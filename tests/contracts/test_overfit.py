@@ -76,4 +76,4 @@ def test_a_batch_is_learned_by_heart(family: str, name: str) -> None:
     config = next(config for config in CONFIGS.values() if config.family == family)
     config = dataclasses.replace(config, dropout=0.0).with_tokens(TokenIds(40, PAD, BOS, EOS))
     losses = np.asarray(learn(init_model(jax.random.key(0), config), batch_for(name, config.kind)))
-    assert losses[-1] < 0.1 * losses[0], losses[:: STEPS // 6]
+    assert losses[-1] < 0.2 * losses[0], losses[:: STEPS // 6]

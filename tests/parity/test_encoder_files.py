@@ -109,7 +109,9 @@ def test_full_sizes_have_as_many_parameters_as_in_transformers(name):
 
 
 @pytest.mark.parametrize(
-    ("config", "auto"), [(gpt2, CAUSAL), (roberta, MASKED), (bert, MASKED)], ids=str
+    ("config", "auto"),
+    [(gpt2, CAUSAL), (roberta, MASKED), (bert, MASKED)],
+    ids=["gpt2", "roberta", "bert"],
 )
 def test_a_config_that_transformers_saved_gives_as_many_parameters(config, auto, tmp_path):
     model = getattr(transformers, auto).from_config(config())

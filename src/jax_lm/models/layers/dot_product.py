@@ -15,6 +15,9 @@ from jax_lm.models.layers.mask import AttentionMask
 
 _log = logging.getLogger(__name__)
 
+HIDDEN = 0.5 * float(jnp.finfo(jnp.float32).min)
+"""Added to the scores of what must not be seen: absorbs any score, and does not overflow."""
+
 
 class Platform(NamedTuple):
     """What attention runs on."""
@@ -194,11 +197,28 @@ def _einsum(
         scores = scores + bias
     allowed = mask.dense(seq, slots)
     if allowed is not None:
-        scores = jnp.where(allowed[:, None], scores, jnp.finfo(jnp.float32).min)
-    weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
+        # Added, not selected: the backward pass then needs no mask of the scores' size.
+        scores = scores + jnp.where(allowed, 0.0, HIDDEN)[:, None]
+    weights = _softmax(scores).astype(value.dtype)
     weights = dropout(weights, dropout_rate, dropout_key)
     weights = weights.reshape(batch, kv_heads, heads // kv_heads * seq, slots)
     return jnp.einsum("bhts,bhsd->bhtd", weights, value).reshape(query.shape)
+
+
+@jax.custom_jvp
+def _softmax(scores: Float[Array, "*rest slots"]) -> Float[Array, "*rest slots"]:
+    """Over the last axis; the backward pass keeps the weights and nothing else of this size."""
+    exponentials = jnp.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+@_softmax.defjvp
+def _softmax_derivative(
+    scores: tuple[Array], tangents: tuple[Array]
+) -> tuple[Float[Array, "*rest slots"], Float[Array, "*rest slots"]]:
+    weights = _softmax(scores[0])
+    moved = weights * tangents[0]
+    return weights, moved - weights * moved.sum(axis=-1, keepdims=True)
 
 
 def _cudnn(
