@@ -8,7 +8,7 @@ import pytest
 
 from jax_lm.cli.config_file import read_config_file
 from jax_lm.cli.main import main
-from jax_lm.cli.train import _configure
+from jax_lm.cli.train_arguments import configure
 from jax_lm.recipes.registry import RECIPES
 from jax_lm.recipes.shakespeare_char import shakespeare_char
 from jax_lm.tokenizers.characters import train_characters
@@ -60,7 +60,7 @@ def bad_inputs(features: TinyFeatures) -> dict[str, tuple[list[str], str, int]]:
             "give exactly one of",
             2,
         ),
-        "other vocabulary": ([*train, "--model.vocab-size", "7"], "tokenizer has 300 ids", 1),
+        "other vocabulary": ([*train, "--model.vocab-size", "7"], "the tokenizer 300", 1),
         "heads": ([*train, "--model.num-heads", "3"], "not a multiple of num_heads 3", 2),
         "config file": ([*train, "--config", "missing.json"], "missing.json: no such file", 1),
         "no value": ([*train, "--config"], "--config needs a value", 2),
@@ -105,14 +105,14 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
 
 
 def test_a_length_flag_replaces_the_recipes() -> None:
-    config = _configure(shakespeare_char(), ["--epochs", "2", "--batch_size_per_device=3"], "r")
+    config = configure(shakespeare_char(), ["--epochs", "2", "--batch_size_per_device=3"], "r", "")
     assert (config.steps, config.epochs) == (None, 2)
     assert (config.batch_size, config.batch_size_per_device) == (None, 3)
 
 
 def test_a_saved_configuration_gives_the_defaults() -> None:
     Path("saved.json").write_text(json.dumps({"steps": 7, "optimizer": {"learning_rate": 0.5}}))
-    config = _configure(shakespeare_char(), ["--config", "saved.json", "--seed=4"], "r")
+    config = configure(shakespeare_char(), ["--config", "saved.json", "--seed=4"], "r", "")
     assert (config.steps, config.seed, config.optimizer.learning_rate) == (7, 4, 0.5)
     Path("saved.yaml").write_text("optimizer: {learning_rate: 1e-3}\n")
     config, rest = read_config_file(shakespeare_char(), ["--config=saved.yaml", "--seed", "1"])

@@ -25,7 +25,7 @@ def main(args: list[str]) -> None:
     import jax  # noqa: F401 - so that the environment lists its devices
 
     from jax_lm import losses
-    from jax_lm.models.layers import attention
+    from jax_lm.models.layers.dot_product import usual_kernel
 
     try:
         found = environment.describe()
@@ -38,7 +38,7 @@ def main(args: list[str]) -> None:
     _table("This machine", {**found, "memory": f"{memory or '?'} GiB"})
     _table("Packages", {name: version or "missing" for name, version in packages.items()})
     _table("Devices", {str(number): device for number, device in enumerate(devices)})
-    _table("Kernels", {"attention": attention.KERNEL, "loss": losses.KERNEL})
+    _table("Kernels", {"attention": usual_kernel(), "loss": losses.KERNEL})
     _table("Cache", {"directory": str(where), "free": f"{free:,.1f} GiB"})
     _table("Optional parts", {part.package: _state(part) for part in environment.optional_parts()})
 

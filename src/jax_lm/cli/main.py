@@ -19,6 +19,7 @@ VERBS = {
     "train": "pretrain or fine-tune, from a recipe",
     "evaluate": "loss, perplexity, accuracy and bits per byte on text",
     "generate": "continue a prompt",
+    "models": "the model shapes that train knows by name",
     "convert": "Hugging Face <-> ours, in either direction",
     "report": "one HTML file: curves, throughput, samples, configuration, environment",
     "doctor": "versions, devices, optional parts present or missing",

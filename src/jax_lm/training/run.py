@@ -1,8 +1,9 @@
 """A whole run: open the data, start or continue, train, export, report."""
 
+import logging
 import shutil
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import jax
@@ -58,7 +59,7 @@ def train(config: TrainConfig, say: Say = print) -> Path:
     if jax.process_count() > 1:
         raise JaxLMError("training on several hosts is not supported: start one process")
     run = RunDirectory(config.run_dir)
-    with stop_on_signal() as stop:
+    with stop_on_signal() as stop, _logged(say):
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
         config, initial = starting_weights(config, checkpoint, say)
         data, config = open_data(config, say)
@@ -95,6 +96,21 @@ def train(config: TrainConfig, say: Say = print) -> Path:
         )
     finish(run, config, plan, data, state.model, progress, say)
     return run.path
+
+
+@contextmanager
+def _logged(say: Say) -> Iterator[None]:
+    """Tell what is logged while a run is built and compiled, such as the attention kernel."""
+    logger, handler = logging.getLogger("jax_lm"), logging.Handler()
+    handler.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def _state(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from jax_lm.models.layers.dropout import dropout
-from jax_lm.models.layers.mask import AttentionMask
+from jax_lm.models.layers.mask import AttentionMask, causal_mask
 
 _log = logging.getLogger(__name__)
 
@@ -109,6 +109,12 @@ def kernel_for(on: Platform, request: Request) -> Kernel:
         refusal = _why_not_pallas(on, request)
         return Kernel("xla", refusal) if refusal else Kernel("pallas", "blocks of 128 and more")
     return Kernel("xla", f"no flash attention for the backend {on.backend!r}")
+
+
+def usual_kernel() -> Kernel:
+    """What computes causal attention here in bfloat16: GPT-2's heads over 1,024 tokens."""
+    shape = (1, 12, 1024, 64)
+    return kernel_for(platform(), Request(shape, shape, "bfloat16", causal_mask()))
 
 
 def _needs_dense(mask: AttentionMask) -> bool:

@@ -1,5 +1,7 @@
 """Normalisation layers; statistics are computed in float32 whatever the compute dtype."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,11 +25,7 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*rest embed"]) -> Float[Array, "*rest embed"]:
         """Normalise, scale and shift; the result has the dtype of ``x``."""
-        x32 = x.astype(jnp.float32)
-        mean = x32.mean(axis=-1, keepdims=True)
-        centred = x32 - mean
-        variance = jnp.square(centred).mean(axis=-1, keepdims=True)
-        y = centred * jax.lax.rsqrt(variance + self.epsilon)
+        y = standardise(x.astype(jnp.float32), self.epsilon)
         if self.scale is not None:
             y = y * jnp.expand_dims(self.scale, tuple(range(x.ndim - 1)))
         if self.bias is not None:
@@ -55,7 +53,36 @@ def rms_normalise(
     x: Float[Array, "*rest channels"], scale: Float[Array, "channels"], epsilon: float
 ) -> Float[Array, "*rest channels"]:
     """``x`` over its root mean square, times ``scale`` (Zhang and Sennrich 2019, 1910.07467)."""
-    x32 = x.astype(jnp.float32)
-    mean_square = jnp.square(x32).mean(axis=-1, keepdims=True)
-    scale = jnp.expand_dims(scale, tuple(range(x.ndim - 1)))
-    return (x32 * jax.lax.rsqrt(mean_square + epsilon) * scale).astype(x.dtype)
+    y = standardise(x.astype(jnp.float32), epsilon, centre=False)
+    return (y * jnp.expand_dims(scale, tuple(range(x.ndim - 1)))).astype(x.dtype)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def standardise(
+    x: Float[Array, "*rest channels"], epsilon: float, centre: bool = True
+) -> Float[Array, "*rest channels"]:
+    """``x`` less its mean, where ``centre``, over the root of its mean square plus ``epsilon``.
+
+    The backward pass keeps the result and one factor a row, nothing else of the size of ``x``.
+    """
+    return _standardised(x, epsilon, centre)[0]
+
+
+@standardise.defjvp
+def _standardise_derivative(
+    epsilon: float, centre: bool, x: tuple[Array], tangent: tuple[Array]
+) -> tuple[Float[Array, "*rest channels"], Float[Array, "*rest channels"]]:
+    y, factor = _standardised(x[0], epsilon, centre)
+    moved = tangent[0]
+    if centre:
+        moved = moved - moved.mean(axis=-1, keepdims=True)
+    return y, factor * (moved - y * (y * moved).mean(axis=-1, keepdims=True))
+
+
+def _standardised(
+    x: Float[Array, "*rest channels"], epsilon: float, centre: bool
+) -> tuple[Float[Array, "*rest channels"], Float[Array, "*rest 1"]]:
+    if centre:
+        x = x - x.mean(axis=-1, keepdims=True)
+    factor = jax.lax.rsqrt(jnp.square(x).mean(axis=-1, keepdims=True) + epsilon)
+    return x * factor, factor
