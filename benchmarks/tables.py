@@ -196,6 +196,63 @@ CONVERT_ROWS = (
 )
 
 
+def step_time(result: dict[str, Any]) -> Iterator[str]:
+    """A training step on a CPU beside eager PyTorch, and the first call of a larger model."""
+    small, first = result["small"], result["first_call"]
+    yield "## Training steps on a CPU"
+    yield ""
+    yield (
+        f"Forward, backward, clipping and AdamW of a GPT-2 of {small['num_layers']} layers, width "
+        f"{small['embed_dim']}, vocabulary {small['vocab_size']:,}, {small['batch']} x "
+        f"{small['context_length']} tokens; PyTorch {result['steps'][1]['torch']} eager, its fused "
+        "attention. Medians of steps taken by turns; the least in brackets. Bar: 0.9 times "
+        "PyTorch's tokens a second in float32."
+    )
+    yield ""
+    yield "| | ours (s) | PyTorch (s) | our tokens/s are |"
+    yield "|---|---|---|---|"
+    for ours, theirs in zip(result["steps"][::2], result["steps"][1::2], strict=True):
+        cells = [f"{run['seconds']:.2f} ({run['least_seconds']:.2f})" for run in (ours, theirs)]
+        ratio = theirs["seconds"] / ours["seconds"]
+        yield f"| {ours['dtype']} | {cells[0]} | {cells[1]} | {ratio:.2f}x |"
+    yield ""
+    scanned, unrolled = first["scanned"], first["unrolled"]
+    ratio = scanned["first_call_seconds"] / unrolled["first_call_seconds"]
+    length = result["first_call_model"]["context_length"]
+    yield (
+        f"GPT-2 124M, 1 x {length} tokens, float32, medians over fresh processes: first call "
+        f"{scanned['first_call_seconds']:.1f} s scanned, {unrolled['first_call_seconds']:.1f} s "
+        f"unrolled ({ratio:.2f}x; bar 0.5x); a step {scanned['seconds']:.2f} s and "
+        f"{unrolled['seconds']:.2f} s."
+    )
+    yield ""
+    yield machine(result["machine"])
+    yield ""
+
+
+def step_time_gpu(result: dict[str, Any]) -> Iterator[str]:
+    """Training steps on a GPU beside torch.compile."""
+    yield "## Training steps on a GPU"
+    yield ""
+    yield (
+        "Forward, backward, clipping and AdamW in bfloat16, parameters in float32; MFU as "
+        "`train/mfu` defines it, of the device's dense bfloat16 peak."
+    )
+    yield ""
+    yield "| model | tokens | | tokens/s | MFU | peak memory (GB) |"
+    yield "|---|---|---|---|---|---|"
+    for run in result["steps"]:
+        mfu = f"{run['mfu']:.1%} of {run['peak_flops'] / 1e12:.0f} TFLOP/s" if "mfu" in run else ""
+        who = "ours" if run["side"] == "jax_lm" else f"torch.compile {run['torch']}"
+        yield (
+            f"| {run['preset']} | {run['batch']} x {run['context_length']:,} | {who} | "
+            f"{run['tokens_per_second']:,.0f} | {mfu} | {run['peak_bytes'] / 1e9:.1f} |"
+        )
+    yield ""
+    yield f"{result['steps'][0]['device']}. {machine(result['machine'])}"
+    yield ""
+
+
 def machine(values: dict[str, Any]) -> str:
     """What the numbers were measured on."""
     versions = ", ".join(f"{name} {values['packages'][name]}" for name in ("jax", "numpy"))
@@ -210,6 +267,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     "loading": loading,
     "preprocess": preprocess,
     "shakespeare_char": shakespeare_char,
+    "step_time": step_time,
+    "step_time_gpu": step_time_gpu,
     "stores": stores,
 }
 

@@ -67,7 +67,7 @@ class Llama(nn.Module):
             TheirConfig(
                 vocab_size=config.vocab_size,
                 hidden_size=config.embed_dim,
-                intermediate_size=config.mlp_width,
+                intermediate_size=config.feed_forward_dim,
                 num_hidden_layers=config.num_layers,
                 num_attention_heads=config.num_heads,
                 num_key_value_heads=config.num_kv_heads or config.num_heads,

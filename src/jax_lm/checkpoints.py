@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -167,6 +167,25 @@ def restore_arrays(directory: Path, like: Tree) -> Tree:
         restored = checkpointer.restore(directory.absolute(), abstract)
     tree: Tree = jax.tree.unflatten(jax.tree.structure(like), [restored[name] for name in abstract])
     return tree
+
+
+def stored_arrays(directory: Path, like: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of ``STEP/model`` by path, read one by one, so that no two are held.
+
+    Args:
+        directory: what ``save_model`` or ``save_checkpoint`` wrote.
+        like: a tree of ``jax.ShapeDtypeStruct``.
+    """
+    _silence_orbax()
+    with ocp.PyTreeCheckpointer() as checkpointer:
+        for name, leaf in _by_path(like).items():
+            wanted = {name: _abstract(leaf)}
+            how = ocp.args.PyTreeRestore(
+                item=wanted,
+                restore_args=ocp.checkpoint_utils.construct_restore_args(wanted),
+                partial_restore=True,
+            )
+            yield name, checkpointer.restore(directory.absolute(), args=how)[name]
 
 
 def _save_arrays(directory: Path, tree: Any) -> None:

@@ -76,15 +76,6 @@ def token_losses(
     return joined
 
 
-def weighted_loss(
-    losses: Float[Array, "batch seq"],
-    weights: Float[Array, "batch seq"],
-    reduction: Reduction = "token",
-) -> Float[Array, ""]:
-    """The mean of ``losses`` under ``weights``, in nats; 0 where no target has weight."""
-    return (losses * token_shares(weights, reduction)).sum()
-
-
 def token_shares(
     weights: Float[Array, "batch seq"], reduction: Reduction = "token"
 ) -> Float[Array, "batch seq"]:

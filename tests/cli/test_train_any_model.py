@@ -135,11 +135,13 @@ def test_pairs_teach_a_decoder_its_outputs_and_weights_are_taken_up(
     first = str(tmp_path / "first")
     assert run(*shape, "--objective", "seq2seq", *pairs, "--run-dir", first) == 0
     loss = json.loads((tmp_path / "first" / "metrics.jsonl").read_text().splitlines()[-1])
-    again = ["--init-from", first, "--objective", "seq2seq", "--data.train", pairs[1]]
+    again = ["--objective", "seq2seq", "--data.train", pairs[1], "--model.dropout", "0"]
     shorter = ["--data.sequence-length", "20", "--run-dir", str(tmp_path / "second")]
-    assert run("--model.config", "gpt2", *again, *shorter) == 0
+    assert run("--init-from", first, *again, *shorter) == 0
     out = capsys.readouterr().out
     assert f"weights   {first}/final" in out
+    assert run("--init-from", first, *again, "--model.num-layers", "2") == 2
+    assert "num_layers 2 (its own: 1)" in capsys.readouterr().err
     started = json.loads((tmp_path / "second" / "metrics.jsonl").read_text().splitlines()[0])
     assert started["train/loss"] < 1.05 * loss["train/loss"]
 

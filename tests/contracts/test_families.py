@@ -15,9 +15,11 @@ from jax_lm.models.registry import FAMILIES, abstract_model, init_model
 from jax_lm.types import Batch
 from tests.contracts.family_cases import CONFIGS, SEQ, VOCABULARY
 
-AXIS_WORDS = set(
-    "embed heads kv_heads head_dim mlp vocab context layers buckets types word_embed".split()
-)
+AXIS_WORDS = {"embed", "heads", "kv_heads", "head_dim", "mlp", "vocab", "context", "layers"} | {
+    "buckets",
+    "types",
+    "word_embed",
+}
 IDS = np.random.default_rng(0).integers(3, VOCABULARY, (3, SEQ)).astype(np.int32)
 DIRECTION = np.random.default_rng(2).normal(size=16).astype(np.float32)
 OUTPUTS = np.random.default_rng(1).integers(3, VOCABULARY, (3, SEQ)).astype(np.int32)

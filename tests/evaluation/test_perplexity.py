@@ -177,7 +177,7 @@ def test_the_verb_prints_and_writes_the_same_numbers(
 @pytest.mark.parametrize(
     ("args", "message", "code"),
     [
-        (["nowhere", "x.txt"], "nowhere: no such directory", 1),
+        (["nowhere", "x.txt"], "nowhere: no such file or directory", 1),
         (["nowhere@7", "x.txt"], "nowhere@7: no such checkpoint (steps with one: none)", 1),
         ([".", "x.txt"], "no config.json", 1),
         ([".", "x.txt", "--metod", "rolling"], "unknown flag --metod; did you mean --method?", 2),

@@ -6,6 +6,7 @@ import pytest
 
 from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.huggingface.config_table import ConfigTable, Field, Group, read_config, write_config
+from jax_lm.huggingface.families import config_from_json
 from jax_lm.huggingface.rotary_keys import rotary_parameters
 
 
@@ -35,6 +36,7 @@ TABLE = ConfigTable(
     ),
     required={"tied": True, "odd": None},
     ignored=frozenset({"colour"}),
+    harmless={"order": ("rising", None)},
     constants={"gated": True},
 )
 
@@ -71,6 +73,38 @@ def test_every_key_at_fault_is_named_at_once():
     ):
         assert part in str(error.value)
     assert "use_cache" not in str(error.value)
+
+
+def test_harmless_keys_are_so_by_their_value():
+    plain = read()
+    assert read(order="rising", pruned_heads={}) == read(order=None, pruned_heads=None) == plain
+    assert not write_config(TABLE, plain).keys() & {"order", "pruned_heads"}
+    with pytest.raises(JaxLMError) as error:
+        read(order="falling", pruned_heads={"0": [1]})
+    for part in (
+        'order is "falling"; only "rising" is implemented',
+        'pruned_heads is {"0": [1]}; only {} is implemented',
+    ):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "key", "harmless", "other"),
+    [
+        ("llama", "rope_interleaved", False, True),
+        ("gptj", "rotary", True, False),
+        ("gptj", "scale_attn_weights", True, False),
+        ("bart", "extra_pos_embeddings", 2, 0),
+        ("bert", "directionality", "bidi", "left"),
+        ("roberta", "pruned_heads", {}, {"1": [0]}),
+    ],
+)
+def test_keys_that_would_change_numbers_are_not_passed_over(model_type, key, harmless, other):
+    plain = {"model_type": model_type}
+    read_anew = config_from_json({**plain, key: harmless}, "config.json")
+    assert read_anew == config_from_json(plain, "config.json")
+    with pytest.raises(JaxLMError, match=f"{key} is .*; only .* is implemented"):
+        config_from_json({**plain, key: other}, "config.json")
 
 
 def test_what_a_group_refuses_names_the_file():

@@ -83,6 +83,47 @@ def test_a_failed_write_leaves_the_earlier_export(exported: Path, model, tokeniz
     assert names(exported.parent) == {"model"}
 
 
+def killed_between_renames(exported: Path) -> None:
+    """What a write leaves behind that was killed there."""
+    exported.rename(exported.with_name("model.earlier-0123abcd"))
+
+
+def test_an_earlier_export_survives_a_kill_between_the_renames(
+    exported: Path, model, tokenizer, monkeypatch
+):
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    killed_between_renames(exported)
+    with monkeypatch.context() as patched:
+        patched.setattr(directories, "write_weights", fail)
+        with pytest.raises(OSError, match="No space left"):
+            write_directory(model, tokenizer, exported, card="new")
+    assert (exported / "README.md").read_text() == "# tiny\n"
+    killed_between_renames(exported)
+    write_directory(model, tokenizer, exported, card="new")
+    assert (exported / "README.md").read_text() == "new"
+    assert names(exported.parent) == {"model"}
+
+
+def test_an_earlier_export_is_put_back_where_the_second_rename_fails(
+    exported: Path, model, tokenizer, monkeypatch
+):
+    real = Path.rename
+
+    def rename(self: Path, target: Path):
+        if self.name.startswith(".tmp-"):
+            raise OSError(5, "Input/output error")
+        return real(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", rename)
+        with pytest.raises(OSError, match="Input/output"):
+            write_directory(model, tokenizer, exported, card="new")
+    assert (exported / "README.md").read_text() == "# tiny\n"
+    assert names(exported.parent) == {"model"}
+
+
 def test_weights_that_read_back_differently_are_not_kept(model, tokenizer, tmp_path, monkeypatch):
     real = directories.write_weights
 
@@ -119,7 +160,7 @@ def test_a_broken_config_is_named(exported: Path, text: str):
 def test_truncated_weights_are_named(exported: Path, size: int):
     path = exported / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(JaxLMError, match=r"not whole safetensors files: model\.safetensors \("):
+    with pytest.raises(JaxLMError, match=r"model\.safetensors is not a whole safetensors file \("):
         load_directory(exported)
 
 

@@ -106,6 +106,12 @@ def test_damage_is_named(published: Path, tmp_path: Path):
     torch.save(tensors, second)
     with pytest.raises(JaxLMError, match=r"layers\.1\.attention\.wo\.weight is not in every .* 1"):
         find_model(str(directory)).read()
+    for path in directory.glob("*.pth"):
+        path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(JaxLMError, match=r"consolidated\.00.*not a whole.*consolidated\.01.*not a"):
+        find_model(str(directory)).read()
+    for path in directory.glob("*.pth"):
+        torch.save(tensors, path)
     (directory / "params.json").write_text('{"dim": 16}')
     with pytest.raises(JaxLMError, match=r"params\.json: n_layers must be a positive integer"):
         find_model(str(directory)).read()

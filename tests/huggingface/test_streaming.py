@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -13,6 +14,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from safetensors.numpy import load_file, save_file
 
+from jax_lm.errors import JaxLMError
 from jax_lm.huggingface.convert import leaves_by_path
 from jax_lm.huggingface.copying import aligned_zeros, copy_into
 from jax_lm.huggingface.directory import load_model, write_directory
@@ -95,6 +97,39 @@ def test_an_export_in_half_precision_is_half_as_large(model, tokenizer, tmp_path
     assert json.loads((tmp_path / dtype / "config.json").read_text())["dtype"] == dtype
     expected = jax.tree.map(lambda x: x.astype(dtype).astype(jnp.float32), model)
     assert_same(load_model(tmp_path / dtype), expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "message"),
+    [
+        (
+            "float16",
+            1e6,
+            r"float16 holds numbers up to 6\.55e\+04, .*; export in float32 or bfloat16",
+        ),
+        ("bfloat16", 3.4e38, r"bfloat16 holds numbers up to 3\.39e\+38, .*; export in float32$"),
+    ],
+)
+def test_weights_too_large_for_the_dtype_are_named(model, tmp_path: Path, dtype, value, message):
+    places = (model.final_norm.bias, model.blocks.feed_forward.up_weight)
+    large = eqx.tree_at(
+        lambda m: (m.final_norm.bias, m.blocks.feed_forward.up_weight),
+        model,
+        (places[0].at[0].set(-value), places[1].at[1, 0, 0].set(value)),
+    )
+    with pytest.raises(JaxLMError, match=message) as error:
+        write_directory(large, None, tmp_path / "out", card="", dtype=dtype)
+    named = "h.1.mlp.c_fc.weight, transformer.ln_f.bias;"
+    assert f"larger ones: transformer.{named}" in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_that_are_not_finite_anyway_are_kept(model, tmp_path: Path):
+    broken = eqx.tree_at(
+        lambda m: m.final_norm.bias, model, model.final_norm.bias.at[0].set(-np.inf)
+    )
+    write_directory(broken, None, tmp_path / "out", card="", dtype="float16")
+    assert load_model(tmp_path / "out").final_norm.bias[0] == -np.inf
 
 
 def test_large_exports_fill_several_files(model, tokenizer, tmp_path: Path):

@@ -168,11 +168,16 @@ def test_sharded_weights_are_read(exported: Path, model: GPT2):
     assert_same(load_model(exported), model)
 
 
-def test_a_missing_shard_is_named(exported: Path):
+def test_missing_and_damaged_shards_are_named_together(exported: Path):
     shard(exported)
     (exported / "part-1.safetensors").unlink()
+    with pytest.raises(JaxLMError, match=r"model: part-1\.safetensors is not there: copy again"):
+        load_model(exported)
+    first = exported / "part-0.safetensors"
+    first.write_bytes(first.read_bytes()[:100])
     with pytest.raises(
-        JaxLMError, match=r"index\.json names files that are not there: part-1\.safetensors: copy"
+        JaxLMError,
+        match=r"part-0\.safetensors is not a whole .* \(100 bytes; .*\); part-1\.safetensors is not",
     ):
         load_model(exported)
 

@@ -46,6 +46,8 @@ def test_outputs_of_bart_begin_with_eos_unless_told_otherwise():
         BART_PRESETS["bart-base"].with_tokens(without)
     told = BartConfig(decoder_start_id=0, pad_id=1).with_tokens(without)
     assert (told.pad_id, told.decoder_start_id) == (1, 0)
+    with pytest.raises(UsageError, match="decoder_start_id is 1, an ordinary token"):
+        dataclasses.replace(told, decoder_start_id=1).with_tokens(TOKENS)
 
 
 def test_what_stands_for_padding_begins_at_zero():

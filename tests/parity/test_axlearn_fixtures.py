@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jax_lm.huggingface.convert import leaves_by_path
-from jax_lm.losses import token_losses, weighted_loss
+from jax_lm.losses import mean_loss, token_shares
 from jax_lm.models.gpt2 import GPT2, GPT2Config
 from jax_lm.models.registry import abstract_model
 from jax_lm.models.t5 import T5, T5Config
@@ -183,8 +183,7 @@ def test_t5_gives_the_recorded_logits_and_loss(fixtures, version):
     expected = fixture.outputs["ref_logits"][scored]
     np.testing.assert_allclose(actual, expected, atol=1e-5, rtol=0)
     targets, weights = jnp.asarray(np.where(scored, labels, 0)), jnp.asarray(scored, jnp.float32)
-    losses = token_losses(hidden, model.unembedding, targets).losses
-    loss = weighted_loss(losses, weights)
+    loss, _ = mean_loss(hidden, model.unembedding, targets, token_shares(weights))
     np.testing.assert_allclose(loss, fixture.outputs["ref_loss"], atol=1e-5)
 
 

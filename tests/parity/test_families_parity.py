@@ -12,7 +12,7 @@ import pytest
 
 from jax_lm.huggingface.convert import leaves_by_path
 from jax_lm.huggingface.directory import load_model, write_directory
-from jax_lm.losses import token_losses, weighted_loss
+from jax_lm.losses import mean_loss, token_shares
 from jax_lm.models.forward import forward
 from jax_lm.types import Batch
 from tests.parity.parity_cases import (
@@ -77,9 +77,9 @@ def batch_of(inputs: Inputs) -> Batch:
 def run(model, batch):
     def loss(model):
         hidden = forward(model, batch)
-        losses = token_losses(hidden, model.unembedding, jnp.asarray(batch.targets))
         logits = model.unembedding.logits(hidden)[..., :VOCABULARY]
-        return weighted_loss(losses.losses, jnp.asarray(batch.loss_mask)), logits
+        shares = token_shares(jnp.asarray(batch.loss_mask))
+        return mean_loss(hidden, model.unembedding, jnp.asarray(batch.targets), shares)[0], logits
 
     return jax.value_and_grad(loss, has_aux=True)(model)
 

@@ -24,9 +24,10 @@ class Arguments(ReadingOptions):
     """Run directory, RUN@STEP or Hugging Face directory."""
     specs: tyro.conf.Positional[tuple[str, ...]]
     """Where the text is, or a feature PREFIX."""
-    method: Literal["rolling", "disjoint"] = "rolling"
-    """rolling: each token sees at least --context-length tokens before it (the Pile paper's);
-    disjoint: windows do not overlap (lm-evaluation-harness's)."""
+    method: Literal["rolling", "disjoint"] | None = None
+    """How documents are cut; rolling if not given. rolling: each token sees at least
+    --context-length tokens before it (the Pile paper's); disjoint: windows do not overlap
+    (lm-evaluation-harness's)."""
     window: int | None = None
     """Tokens of a window; default: the model's context length."""
     context_length: int | None = None

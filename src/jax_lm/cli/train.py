@@ -12,7 +12,8 @@ DESCRIPTION = """Train a model from a recipe; `jax-lm recipes` lists them.
 
 --config FILE (JSON or YAML, such as any run's config.json) gives the defaults instead of the
 recipe's; --show prints the recipe as Python to copy. --model.config NAME_OR_PATH starts from random
-weights with the shape of a preset, a config.json or a directory with one; then no recipe is needed.
+weights with the shape of a preset, a config.json or a directory with one, --init-from MODEL from
+the weights of a model; then no recipe is needed.
 --objective NAME chooses what is learned: causal-lm, masked-lm, span-corruption, denoising, seq2seq
 or dialogue.
 
@@ -27,10 +28,12 @@ def main(args: list[str]) -> None:
     if not named and not _says_what(args):
         raise UsageError(
             f"name a recipe first: jax-lm train {'|'.join(RECIPES)} [options], or give "
-            "--model.config or --config"
+            "--model.config, --init-from or --config"
         )
     recipe = find_recipe(args[0]) if named else TrainConfig
     show, rest = take_flag(args[named:], "--show")
+    if show and not named:
+        raise UsageError("--show prints a recipe: name one, as in jax-lm train quickstart --show")
     if show:
         print(inspect.getsource(inspect.getmodule(recipe) or recipe))
         return
@@ -43,4 +46,4 @@ def main(args: list[str]) -> None:
 
 def _says_what(args: list[str]) -> bool:
     flags = {arg.split("=", 1)[0] for arg in args}
-    return bool(flags & {"--model.config", "--config", "--help", "-h"})
+    return bool(flags & {"--model.config", "--init-from", "--config", "--help", "-h"})

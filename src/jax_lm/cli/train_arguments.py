@@ -43,9 +43,21 @@ def configure(default: TrainConfig, args: list[str], prog: str, description: str
 
 def _with_model(default: TrainConfig, args: list[str]) -> tuple[TrainConfig, list[str]]:
     place, rest = take_value(args, "--model.config")
-    if place is None:
+    weights, others = take_value(args, "--init-from")
+    if place is not None and weights is not None:
+        raise UsageError("--init-from brings its model's shape with it: leave --model.config out")
+    if weights is None:
+        weights = default.init_from
+    else:
+        default, rest = replace(default, init_from=weights), others
+    if place is not None:
+        model = model_config(place)
+    elif weights is not None:
+        from jax_lm.pretrained import find_model
+
+        model = find_model(weights).config()
+    else:
         return default, rest
-    model = model_config(place)
     return replace(default, model=model, objective=_usual_objective(model, default)), rest
 
 

@@ -32,7 +32,7 @@ def score_documents(
     """
     assert isinstance(opened.model, Decoder)
     config = method_config(
-        options.method,
+        options.method or "rolling",
         window=options.window,
         context=options.context_length,
         model_context=opened.model.config.context_length,

@@ -1,7 +1,6 @@
 """Feature rows scored as an objective asks: what masked models and encoder-decoders are good at."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from jax_lm.errors import JaxLMError, UsageError, nearest
 from jax_lm.evaluation.options import EvaluateOptions
@@ -12,18 +11,25 @@ from jax_lm.loading.rows import open_rows
 from jax_lm.models.base import ModelConfig
 from jax_lm.objectives.registry import (
     OBJECTIVES,
-    PAIRED,
+    ObjectiveConfig,
     described,
+    for_scoring,
     make_objective,
+    spells_text,
     usual_objective,
 )
 from jax_lm.preprocessing.cache import features_for
+from jax_lm.preprocessing.manifest import manifest_path
 from jax_lm.pretrained import OpenedModel
 from jax_lm.sharding import make_mesh
 
 
 def score_rows(
-    opened: OpenedModel, specs: Sequence[str], objective: Any, options: EvaluateOptions
+    opened: OpenedModel,
+    specs: Sequence[str],
+    objective: ObjectiveConfig,
+    options: EvaluateOptions,
+    sequence_length: int | None = None,
 ) -> Evaluation:
     """Score feature rows with a model of any kind; what is drawn depends on a row's index alone.
 
@@ -32,18 +38,19 @@ def score_rows(
         specs: one feature PREFIX, or one SPEC, which is preprocessed into the cache.
         objective: the configuration of the objective.
         options: batch size, dtype and limits.
+        sequence_length: input tokens of a row; None: as many as the model's context holds.
 
     Raises:
         JaxLMError: the rows cannot be read or made, or do not fit the objective.
         UsageError: there is more than one of them.
     """
-    if len(specs) != 1:
-        raise UsageError("rows are scored one set at a time: give one PREFIX or SPEC")
-    config = opened.model.config
+    config, objective = opened.model.config, for_scoring(objective)
+    _refuse_what_has_no_effect(specs, options, config.context_length)
+    length = options.window or sequence_length or config.context_length
     prefix = features_for(
         specs[0],
         tokenizer=opened.tokenizer_path,
-        sequence_length=options.window or config.context_length,
+        sequence_length=length,
         max_documents=options.max_documents,
         objective=objective,
     )
@@ -54,13 +61,12 @@ def score_rows(
             objective,
             opened.tokenizer,
             kind=config.kind,
-            input_length=options.window or config.context_length,
+            input_length=length,
             target_length=rows.manifest.target_row_length,
             decoder_start_id=getattr(config, "decoder_start_id", None),
         ),
-        byte_lengths=opened.tokenizer.token_byte_lengths()
-        if objective.name in ("causal-lm", *PAIRED)
-        else None,
+        byte_lengths=opened.tokenizer.token_byte_lengths() if spells_text(objective) else None,
+        whole_rows=objective.name == "causal-lm",
         mesh=mesh,
         batch_size=-(-options.batch_size // mesh.size) * mesh.size,
         dtype=options.dtype,
@@ -77,7 +83,23 @@ def score_rows(
     )
 
 
-def objective_config(name: str | None, trained_by: Any, config: ModelConfig) -> Any:
+def _refuse_what_has_no_effect(
+    specs: Sequence[str], options: EvaluateOptions, context_length: int
+) -> None:
+    if len(specs) != 1:
+        raise UsageError("rows are scored one set at a time: give one PREFIX or SPEC")
+    if options.window is not None and not 1 <= options.window <= context_length:
+        raise UsageError(f"--window {options.window} must lie between 1 and {context_length}")
+    for flag, value in (("--method", options.method), ("--context-length", options.context_length)):
+        if value is not None:
+            raise UsageError(f"{flag} is about documents, and rows are scored here: leave it out")
+    if options.max_documents is not None and manifest_path(specs[0]).exists():
+        raise UsageError(f"--max-documents is about text, and {specs[0]} holds features")
+
+
+def objective_config(
+    name: str | None, trained_by: ObjectiveConfig | None, config: ModelConfig
+) -> ObjectiveConfig:
     """The objective to score by: the one named, else the model's own, else its family's usual.
 
     Args:

@@ -26,6 +26,8 @@ class RowScorer:
     byte_lengths: Int[np.ndarray, "vocab"] | None
     """UTF-8 bytes each id spells, 0 for those whose -log p counts in no bits per byte; None: the
     targets are not the rows' text, and there are no bits per byte."""
+    whole_rows: bool = True
+    """Every target that a row has a byte count for is scored; else the scored ids are counted."""
     mesh: Mesh
     batch_size: int
     """Rows scored at once; a multiple of the devices."""
@@ -63,7 +65,7 @@ class RowScorer:
                 targets, weights = batch.targets[here], batch.loss_mask[here]
                 spelled = self._spelled(targets)
                 part = sum_scores(losses[here], correct[here], weights, spelled)
-                if self.byte_lengths is not None:
+                if self.byte_lengths is not None and self.whole_rows:
                     # Exact also where a normalizer changed the text that the ids no longer spell.
                     num_bytes = int(rows.num_bytes(indices[here]).sum(dtype=np.int64))
                     part = replace(part, num_bytes=num_bytes)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from jax_lm.losses import token_losses
 from jax_lm.models.forward import Model, forward
+from jax_lm.models.precision import in_dtype
 from jax_lm.types import Batch
 
 
@@ -20,9 +21,11 @@ def score_batch(
 
     ``dtype`` is that of the model's computation; softmax and loss are float32.
     """
-    compute = jax.tree.map(lambda leaf: leaf.astype(dtype), model)
-    hidden = forward(compute, batch)
-    losses = token_losses(hidden, compute.unembedding, jnp.asarray(batch.targets))
+    compute = in_dtype(model, dtype)
+    # GPUs would multiply float32 matrices in fewer bits unless told otherwise.
+    with jax.default_matmul_precision("float32" if dtype == "float32" else "default"):
+        hidden = forward(compute, batch)
+        losses = token_losses(hidden, compute.unembedding, jnp.asarray(batch.targets))
     return losses.losses, losses.correct
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from jax_lm.errors import JaxLMError, UsageError
-from jax_lm.huggingface.ignored_keys import IGNORED_KEYS
+from jax_lm.huggingface.ignored_keys import HARMLESS, IGNORED_KEYS
 
 Config = TypeVar("Config")
 Kind = Literal["count", "id", "number", "flag", "text", "any"]
@@ -68,6 +68,8 @@ class ConfigTable:
     """Keys with the only value that is implemented, which is also what their absence means."""
     ignored: frozenset[str] = frozenset()
     """Keys of this family without influence on the numbers, beside ``IGNORED_KEYS``."""
+    harmless: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Keys that may be there with one of these values and are not written, beside ``HARMLESS``."""
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ours that have one value for this ``model_type``; the others are not written."""
 
@@ -76,7 +78,8 @@ class ConfigTable:
         """Every key that may be there."""
         fields = {key for one in self.fields for key in one.keys}
         groups = {key for group in self.groups for key in group.keys}
-        return frozenset(fields | groups | set(self.required) | self.ignored | IGNORED_KEYS)
+        valued = {*self.required, *self.harmless, *HARMLESS}
+        return frozenset(fields | groups | valued | self.ignored | IGNORED_KEYS)
 
 
 def read_config(
@@ -154,9 +157,10 @@ def _expected(one: Field, key: str, value: Any) -> str:
 
 
 def _not_implemented(table: ConfigTable, values: Mapping[str, Any]) -> Iterator[str]:
-    for key, only in table.required.items():
-        if values.get(key, only) != only:
-            yield f"{key} is {_json(values[key])}; only {_json(only)} is implemented"
+    required = {key: (only,) for key, only in table.required.items()}
+    for key, allowed in {**required, **table.harmless, **HARMLESS}.items():
+        if key in values and values[key] not in allowed:
+            yield f"{key} is {_json(values[key])}; only {_json(allowed[0])} is implemented"
     unknown = sorted(values.keys() - table.known)
     if unknown:
         yield f"not implemented: {', '.join(f'{key} ({_json(values[key])})' for key in unknown)}"

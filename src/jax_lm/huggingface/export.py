@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from jax_lm.errors import JaxLMError
 from jax_lm.huggingface.convert import (
     StoredWeights,
     leaves_by_path,
@@ -57,8 +58,17 @@ class ModelArrays:
         whole = isinstance(leaf, np.ndarray) or {d.platform for d in leaf.devices()} == {"cpu"}
         single = isinstance(leaf, np.ndarray) or len(leaf.devices()) == 1
         values = np.asarray(leaf)[index] if whole and single else np.asarray(leaf[index])
-        part: np.ndarray = values[:rows].astype(dtype, copy=False)
+        with np.errstate(over="ignore"):  # what is too large is looked for where it matters
+            part: np.ndarray = values[:rows].astype(dtype, copy=False)
         return part
+
+    def fits(self, path: str, index: tuple[int, ...], part: np.ndarray) -> bool:
+        """Whether ``part``, of the same place, is finite wherever the model is."""
+        leaf = self._leaves.get(path)
+        if leaf is None or leaf.dtype == part.dtype or np.isfinite(part).all():
+            return True
+        ours = self.part(path, index, len(part), leaf.dtype)
+        return bool(np.array_equal(np.isfinite(ours), np.isfinite(part)))
 
 
 def write_weights(
@@ -80,6 +90,9 @@ def write_weights(
 
     Returns:
         The files, without the index.
+
+    Raises:
+        JaxLMError: finite values are too large for the dtype; every such tensor is named.
     """
     arrays = ModelArrays(model, family)
     table = family.table(model.config)
@@ -89,8 +102,16 @@ def write_weights(
     ]
     shards = list(_shards(tensors, STORED_DTYPES[dtype][1], max_shard_size))
     names = [_shard_name(number, len(shards)) for number in range(len(shards))]
-    for name, shard in zip(names, shards, strict=True):
-        _write_file(directory / name, shard, arrays, dtype)
+    too_large = [
+        tensor
+        for name, shard in zip(names, shards, strict=True)
+        for tensor in _write_file(directory / name, shard, arrays, dtype)
+    ]
+    if too_large:
+        raise JaxLMError(
+            f"{dtype} holds numbers up to {_largest(dtype):.4g}, and these tensors have larger "
+            f"ones: {', '.join(too_large)}; export in {_roomier(dtype)}"
+        )
     if len(shards) > 1:
         _write_index(directory / INDEX_FILE, dict(zip(names, shards, strict=True)), dtype)
     return [directory / name for name in names]
@@ -130,7 +151,16 @@ def _shard_name(number: int, count: int) -> str:
     return SINGLE_FILE if count == 1 else f"model-{number + 1:05d}-of-{count:05d}.safetensors"
 
 
-def _write_file(path: Path, tensors: list[_Tensor], arrays: ModelArrays, dtype: str) -> None:
+def _largest(dtype: str) -> float:
+    return float(ml_dtypes.finfo(STORED_DTYPES[dtype][1]).max)
+
+
+def _roomier(dtype: str) -> str:
+    return " or ".join(other for other in STORED_DTYPES if _largest(other) > _largest(dtype))
+
+
+def _write_file(path: Path, tensors: list[_Tensor], arrays: ModelArrays, dtype: str) -> list[str]:
+    """Write one file; gives the tensors with values that are too large for the dtype."""
     stored, kind = STORED_DTYPES[dtype]
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     start = 0
@@ -140,13 +170,17 @@ def _write_file(path: Path, tensors: list[_Tensor], arrays: ModelArrays, dtype: 
         start = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the values after it are aligned
+    too_large = []
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        for _, rule, index, _ in tensors:
+        for name, rule, index, _ in tensors:
             rows = rule.transform.rows
-            ours = tuple(arrays.part(path, index, rows, kind) for path in rule.our_paths)
-            theirs = np.ascontiguousarray(rule.transform.to_theirs(ours))
+            ours = {path: arrays.part(path, index, rows, kind) for path in rule.our_paths}
+            if not all(arrays.fits(path, index, part) for path, part in ours.items()):
+                too_large.append(name)
+            theirs = np.ascontiguousarray(rule.transform.to_theirs(tuple(ours.values())))
             file.write(theirs.reshape(-1).view(np.uint8).data)
+    return too_large
 
 
 def _write_index(path: Path, shards: Mapping[str, list[_Tensor]], dtype: str) -> None:

@@ -33,11 +33,10 @@ CONFIG = ConfigTable(
         Field("jax_lm_initialization", "initialization", "published", "text", quiet=True),
     ),
     required={"tie_word_embeddings": False},
-    # What the first files say: rotary positions, and GPT-2's keys with no meaning here.
+    # What the first files say: what there is no GPT-J without, and GPT-2's keys with no meaning.
+    harmless={"rotary": (True,), "scale_attn_weights": (True,)},
     ignored=frozenset(
         {
-            "rotary",
-            "scale_attn_weights",
             "summary_activation",
             "summary_first_dropout",
             "summary_proj_to_labels",

@@ -1,4 +1,7 @@
-"""Keys of any config.json that do not change the numbers a model computes."""
+"""Keys of any config.json that do not change the numbers a model computes, or not as they are."""
+
+from collections.abc import Mapping
+from typing import Any
 
 IGNORED_KEYS = frozenset(
     {
@@ -24,6 +27,8 @@ IGNORED_KEYS = frozenset(
         *("num_return_sequences", "output_scores", "remove_invalid_values", "repetition_penalty"),
         *("suppress_tokens", "temperature", "top_k", "top_p", "typical_p"),
         # Asked for by a wrapper that is not loaded, or with no meaning left.
-        *("n_ctx", "pruned_heads"),
+        "n_ctx",
     }
 )
+HARMLESS: Mapping[str, tuple[Any, ...]] = {"pruned_heads": ({}, [], None)}
+"""Keys of any config.json that change nothing as long as they have one of these values."""

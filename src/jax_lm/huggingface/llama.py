@@ -120,10 +120,11 @@ QWEN_WINDOW = Group(
 IGNORED = frozenset(
     {
         # How to split the products, and remarks of other programs.
-        *("pretraining_tp", "max_sequence_length", "is_llama_config", "rope_interleaved"),
-        "transformers.js_config",
+        *("pretraining_tp", "max_sequence_length", "is_llama_config", "transformers.js_config"),
     }
 )
+HARMLESS = {"rope_interleaved": (False,)}
+"""It names the order of a head's channels, which the weights alone do not show."""
 
 
 def _num_heads(values: Mapping[str, Any]) -> int:
@@ -228,6 +229,7 @@ def _family(
         groups=(ROTARY, *groups),
         required={"hidden_act": "silu", **required},
         ignored=IGNORED,
+        harmless=HARMLESS,
         constants={"variant": variant},
     )
     return HubFamily(

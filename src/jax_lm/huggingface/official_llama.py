@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jax_lm.errors import JaxLMError
-from jax_lm.huggingface.pickled_files import as_numpy, load_tensors, tensor_info
+from jax_lm.huggingface.pickled_files import as_numpy, load_files, tensor_info
 from jax_lm.huggingface.tensor_files import TensorInfo, read_json
 
 PARAMS_FILE = "params.json"
@@ -61,7 +61,7 @@ class OfficialLlama:
         """
         self.where = where
         self._params = read_json(where / PARAMS_FILE)
-        self._pieces = [load_tensors(path) for path in sorted(where.glob(WEIGHTS))]
+        self._pieces = load_files(where, sorted(where.glob(WEIGHTS)))
         names = _all_names(self._count("n_layers"))
         self._sources = {name: one for name, one in names.items() if one.theirs in self._pieces[0]}
         self.infos: Mapping[str, TensorInfo] = {

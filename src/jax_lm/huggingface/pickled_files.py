@@ -29,12 +29,12 @@ class PickledFiles:
         """Open the files.
 
         Raises:
-            JaxLMError: torch is not installed, or a file is damaged or holds more than tensors.
+            JaxLMError: as ``load_files``.
         """
         self.where = where
         self._tensors: dict[str, Any] = {}
-        for path in paths:
-            self._tensors.update(load_tensors(path))
+        for tensors in load_files(where, paths):
+            self._tensors.update(tensors)
         self.infos: Mapping[str, TensorInfo] = {
             name: tensor_info(tensor) for name, tensor in self._tensors.items()
         }
@@ -49,29 +49,48 @@ class PickledFiles:
         return False
 
 
-def load_tensors(path: Path) -> Mapping[str, Any]:
-    """Tensors of torch's by name.
+class _UnusableFile(Exception):
+    """Says what is wrong, after the file's name."""
+
+
+def load_files(where: Path, paths: Sequence[Path]) -> list[Mapping[str, Any]]:
+    """Tensors of torch's by name, of each file.
 
     Raises:
-        JaxLMError: torch is not installed, or the file is damaged or holds more than tensors.
+        JaxLMError: torch is not installed, or files are missing, damaged or hold more than
+            tensors; all of them are named.
     """
     try:
         import torch
     except ImportError as error:
-        raise missing_extra("torch", "torch", f"{path}: reading pickled weights") from error
+        raise missing_extra("torch", "torch", f"{where}: reading pickled weights") from error
+    loaded, problems = [], []
+    for path in paths:
+        try:
+            loaded.append(_tensors(torch, path))
+        except _UnusableFile as error:
+            problems.append(f"{path.name}: {error}")
+    if problems:
+        raise JaxLMError(f"{where}: {'; '.join(problems)}")
+    return loaded
+
+
+def _tensors(torch: Any, path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise _UnusableFile("not there: copy it again")
     try:
         loaded = _load(torch, path)
     except pickle.UnpicklingError as error:
-        raise JaxLMError(
-            f"{path}: holds more than weights, and is not loaded because that could run code; "
-            "save the weights alone, best as safetensors"
+        raise _UnusableFile(
+            "holds more than weights, and is not loaded because that could run code: save the "
+            "weights alone, best as safetensors"
         ) from error
     except (RuntimeError, EOFError, ValueError) as error:
-        raise JaxLMError(f"{path}: not a whole file of torch's: copy it again") from error
+        raise _UnusableFile("not a whole file of torch's: copy it again") from error
     if not isinstance(loaded, Mapping) or not all(
         isinstance(tensor, torch.Tensor) for tensor in loaded.values()
     ):
-        raise JaxLMError(f"{path}: expected tensors by name, not {type(loaded).__name__}")
+        raise _UnusableFile(f"expected tensors by name, not {type(loaded).__name__}")
     return loaded
 
 

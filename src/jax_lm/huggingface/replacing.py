@@ -1,4 +1,9 @@
-"""A directory that appears under its name whole, or not at all."""
+"""A directory that appears under its name whole, or not at all.
+
+One that replaces another takes its name in two renames, as POSIX can swap no directories. A process
+killed just between them leaves no OUTPUT; the earlier one then lies beside it, whole, as
+``OUTPUT.earlier-XXXXXXXX``, and the next attempt to write OUTPUT puts it back first.
+"""
 
 import re
 import secrets
@@ -22,10 +27,13 @@ EXPORTED = re.compile(
 def replacing(output: Path) -> Iterator[Path]:
     """Give a temporary directory beside ``output``; on success it takes that name.
 
+    Only the moment between the two renames of ``_take_place`` is not safe from a kill: see above.
+
     Raises:
         JaxLMError: an earlier directory there holds files that the new one does not replace.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
+    _put_back(output)
     token = secrets.token_hex(4)
     temporary = output.with_name(f".tmp-{token}-{output.name}")
     temporary.mkdir()
@@ -33,7 +41,7 @@ def replacing(output: Path) -> Iterator[Path]:
         yield temporary
         for path in [*temporary.rglob("*"), temporary]:
             sync(path)
-        _take_place(temporary, output, output.with_name(f".tmp-{token}-old-{output.name}"))
+        _take_place(temporary, output, output.with_name(f"{output.name}.earlier-{token}"))
         sync(output.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -51,6 +59,20 @@ def _take_place(temporary: Path, output: Path, aside: Path) -> None:
             f"{output}: replacing the earlier export would delete {', '.join(sorted(foreign))}: "
             "move that away, or give another directory"
         )
-    output.rename(aside)
-    temporary.rename(output)
-    shutil.rmtree(aside)
+    try:
+        output.rename(aside)
+        temporary.rename(output)
+    except BaseException:
+        if aside.exists() and not output.exists():
+            aside.rename(output)
+        raise
+    # Under the name of what is to be deleted: half of it must never be put back.
+    aside.rename(temporary)
+
+
+def _put_back(output: Path) -> None:
+    """What a killed process had moved aside, if it did not get further."""
+    aside = re.compile(re.escape(output.name) + r"\.earlier-[0-9a-f]{8}")
+    found = [path for path in output.parent.iterdir() if aside.fullmatch(path.name)]
+    if found and not output.exists():
+        max(found, key=lambda path: path.stat().st_mtime).rename(output)

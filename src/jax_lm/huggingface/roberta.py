@@ -47,7 +47,7 @@ REQUIRED = {
     "tie_word_embeddings": True,
 }
 POOLER = (
-    *("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
+    *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
     *("pooler_size_per_head", "pooler_type"),
 )
 """Keys about what is computed after the last block, and not for language modelling."""
@@ -91,6 +91,7 @@ BERT_CONFIG = ConfigTable(
     groups=(MLP_DIM.group(),),
     required=REQUIRED,
     ignored=frozenset(POOLER),
+    harmless={"directionality": ("bidi",)},
     constants={"layout": "bert"},
 )
 

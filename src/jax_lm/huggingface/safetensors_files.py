@@ -38,16 +38,14 @@ class SafetensorsFiles:
         """Read the files' headers.
 
         Raises:
-            JaxLMError: files are truncated or no safetensors files; all of them are named.
+            JaxLMError: files are missing, truncated or no safetensors files; all are named.
         """
         self.where = where
         self.infos: dict[str, TensorInfo] = {}
         self._places: dict[str, _Place] = {}
         problems = [problem for path in paths for problem in _problem(path)]
         if problems:
-            raise JaxLMError(
-                f"{where}: not whole safetensors files: {'; '.join(problems)}: copy them again"
-            )
+            raise JaxLMError(f"{where}: {'; '.join(problems)}: copy again what the model needs")
         for path in paths:
             self._read_header(path)
 
@@ -99,8 +97,12 @@ class SafetensorsFiles:
 
 def _problem(path: Path) -> Iterator[str]:
     """What is wrong with a file; the library checks its header and its length."""
+    if not path.is_file():
+        yield f"{path.name} is not there"
+        return
     try:
         with safe_open(path, framework="numpy"):
             pass
     except SafetensorError as error:
-        yield f"{path.name} ({path.stat().st_size:,} bytes; {error})"
+        size = f"{path.stat().st_size:,} bytes"
+        yield f"{path.name} is not a whole safetensors file ({size}; {error})"

@@ -1,6 +1,7 @@
 """What every family shares: its configuration's outline, the token table, the output matrix."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -50,12 +51,16 @@ class ModelConfig:
     """Standard deviation of initial weights."""
 
     def __post_init__(self) -> None:
-        """Refuse counts below 1."""
+        """Refuse counts below 1, and rates and deviations that are none."""
         for name in (field.name for field in dataclasses.fields(self)):
             value = getattr(self, name)
             least = 0 if name.endswith("_id") else 1
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
                 raise UsageError(f"{name} is {value}, expected {least} or more")
+            if name.endswith("dropout") and not 0 <= value < 1:
+                raise UsageError(f"{name} is {value}, expected a rate from 0 to below 1")
+            if name in ("init_std", "norm_epsilon") and not 0 < value < math.inf:
+                raise UsageError(f"{name} is {value}, expected a number above 0")
 
     @property
     def padded_vocab_size(self) -> int:
@@ -69,9 +74,9 @@ class ModelConfig:
         return any(value for name, value in vars(self).items() if name.endswith("dropout"))
 
     @property
-    def attention_width(self) -> int:
-        """Layers * heads * head_dim, over all self-attention."""
-        return self.num_layers * self.embed_dim
+    def attention_widths(self) -> tuple[int, ...]:
+        """Layers * heads * head_dim of each stack."""
+        return (self.num_layers * self.embed_dim,)
 
     def with_tokens(self: Config, ids: TokenIds) -> Config:
         """This configuration with what it does not say filled in from the tokenizer.

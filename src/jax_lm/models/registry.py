@@ -60,23 +60,25 @@ def abstract_model(config: ModelConfig) -> Any:
     return jax.eval_shape(partial(init_model, config=config), jax.random.key(0))
 
 
-def count_parameters(config: ModelConfig, *, embeddings: bool = True) -> int:
+def count_parameters(config: ModelConfig, *, embeddings: bool = True, within: str = "") -> int:
     """Number of parameters: tied ones once, padding of the vocabulary not at all.
 
     Args:
         config: with its vocabulary known.
         embeddings: False leaves out every table that ids or positions look up, but counts the
             output matrix, also where it is one of them.
+        within: count what lies under this path alone, such as ``.encoder``.
     """
     model = abstract_model(config)
     axes = jax.tree.leaves(parameter_axes(model), is_leaf=lambda leaf: isinstance(leaf, AxisNames))
-    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(model)[0]]
+    leaves = jax.tree_util.tree_flatten_with_path(model)[0]
+    paths = [jax.tree_util.keystr(path) for path, _ in leaves]
     total = 0
-    for path, leaf, names in zip(paths, jax.tree.leaves(model), axes, strict=True):
-        if embeddings or not jax.tree_util.keystr(path).endswith("_embedding"):
+    for path, (_, leaf), names in zip(paths, leaves, axes, strict=True):
+        if path.startswith(within) and (embeddings or not path.endswith("_embedding")):
             total += _size(leaf, names, config)
-    tied = all(jax.tree_util.keystr(path) != ".output_weight" for path in paths)
-    if not embeddings and tied:
+    tied = ".output_weight" not in paths
+    if not (embeddings or within) and tied:
         total += (config.vocab_size or 0) * model.token_embedding.shape[1]
     return total
 

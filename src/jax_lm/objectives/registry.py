@@ -1,6 +1,7 @@
 """The objectives by name, and the one place where a configuration becomes an objective."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jax_lm.errors import JaxLMError
@@ -57,6 +58,16 @@ def objectives_of(kind: ModelKind) -> tuple[str, ...]:
 def usual_objective(family: str, kind: ModelKind) -> ObjectiveConfig:
     """What a family of models was published with, at its published settings."""
     return OBJECTIVES[PUBLISHED.get(family, objectives_of(kind)[0])]()
+
+
+def spells_text(config: ObjectiveConfig) -> bool:
+    """Whether the targets are text that the rows hold, so that bits per byte mean something."""
+    return config.name in ("causal-lm", *PAIRED)
+
+
+def for_scoring(config: ObjectiveConfig) -> ObjectiveConfig:
+    """The objective as held-out rows are scored: what training mixes in is left out."""
+    return replace(config, alpha=0.0) if isinstance(config, DialogueConfig) else config
 
 
 def described(config: ObjectiveConfig) -> str:

@@ -136,5 +136,6 @@ def _other_length(prefix: str, manifest: Manifest, wanted: PreprocessOptions) ->
         )
     return (
         f"{prefix} holds rows of {manifest.sequence_length}, the model wants {length}: {again}, "
-        f"or train with --model.context-length {manifest.sequence_length}"
+        f"or train with --model.context-length {manifest.sequence_length} or, if the model has a "
+        f"longer context, --data.sequence-length (evaluate: --window) {manifest.sequence_length}"
     )

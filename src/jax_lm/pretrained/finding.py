@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple
 from jax_lm.checkpoints import list_steps, newest_valid, read_progress, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.huggingface.convert import read_model
-from jax_lm.huggingface.directory import load_model, refuse_larger
+from jax_lm.huggingface.directory import load_config, load_model, refuse_larger
 from jax_lm.huggingface.families import config_from_json, family_of
 from jax_lm.huggingface.hub import model_directory
 from jax_lm.huggingface.official_llama import PARAMS_FILE, OfficialLlama, is_official
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.forward import Model
-from jax_lm.pretrained.own_directory import ARRAYS, TOKENIZER, read_own
+from jax_lm.pretrained.own_directory import ARRAYS, TOKENIZER, read_own, read_own_config
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.hub import is_hub_name
 from jax_lm.tokenizers.pretrained import load_tokenizer
@@ -46,6 +46,19 @@ class FoundModel:
     """The directory where its tokenizer would be."""
     of_run: bool = False
     """Whether a run of ours made it."""
+
+    def config(self) -> Any:
+        """The configuration of the model.
+
+        Raises:
+            JaxLMError: it is damaged, or not of a model we know.
+        """
+        if self.layout == "jax-lm":
+            return read_own_config(self.path)
+        if self.layout == "llama":
+            values = OfficialLlama(self.path).config_values
+            return config_from_json(values, str(self.path / PARAMS_FILE))
+        return load_config(self.path)
 
     def read(self) -> Model:
         """The model, float32.

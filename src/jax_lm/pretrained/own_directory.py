@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from jax_lm.checkpoints import read_config, restore_arrays, save_model, verify_checkpoint
+from jax_lm.checkpoints import (
+    read_config,
+    restore_arrays,
+    save_model,
+    stored_arrays,
+    verify_checkpoint,
+)
 from jax_lm.dataclass_json import from_json, to_json
 from jax_lm.errors import JaxLMError
 from jax_lm.huggingface.convert import leaves_by_path
@@ -29,12 +35,20 @@ def read_own(directory: Path) -> Any:
         JaxLMError: files are damaged, or the model is not one we know.
     """
     verify_checkpoint(directory)
+    return restore_arrays(directory / ARRAYS, abstract_model(read_own_config(directory)))
+
+
+def read_own_config(directory: Path) -> Any:
+    """The configuration of such a model.
+
+    Raises:
+        JaxLMError: it is not of a model we know.
+    """
     where = directory / "config.json"
     values = read_config(directory).get("model")
     if not isinstance(values, dict) or values.get("family") not in FAMILIES:
         raise JaxLMError(f"{where}: expected model.family to be one of {', '.join(FAMILIES)}")
-    config = from_json(FAMILIES[values["family"]].config, values, str(where))
-    return restore_arrays(directory / ARRAYS, abstract_model(config))
+    return from_json(FAMILIES[values["family"]].config, values, str(where))
 
 
 def write_own(model: Model, tokenizer: Tokenizer | None, output: Path) -> None:
@@ -51,16 +65,14 @@ def write_own(model: Model, tokenizer: Tokenizer | None, output: Path) -> None:
 
 
 def _verify(model: Model, tokenizer: Tokenizer | None, directory: Path) -> None:
-    read = read_own(directory)
-    written, found = leaves_by_path(model), leaves_by_path(read)
-    differing = sorted(
+    verify_checkpoint(directory)
+    config, written = read_own_config(directory), leaves_by_path(model)
+    differing = [
         path
-        for path in written.keys() | found.keys()
-        if path not in written
-        or path not in found
-        or np.asarray(written[path]).tobytes() != np.asarray(found[path]).tobytes()
-    )
-    if differing or model.config != read.config:
+        for path, found in stored_arrays(directory / ARRAYS, abstract_model(model.config))
+        if not _same_bits(np.asarray(written[path]), np.asarray(found))
+    ]
+    if differing or model.config != config:
         raise JaxLMError(
             f"{directory}: read back, the model differs from what was written "
             f"({', '.join(differing) or 'config.json'}); the conversion was given up"
@@ -68,6 +80,12 @@ def _verify(model: Model, tokenizer: Tokenizer | None, directory: Path) -> None:
     stored = None if tokenizer is None else load_tokenizer(directory / TOKENIZER)
     if stored is not None and tokenizer is not None:
         _refuse_other_tokenizer(directory, tokenizer, stored)
+
+
+def _same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    bits = np.dtype(f"u{one.dtype.itemsize}")
+    same_kind = (one.shape, one.dtype) == (other.shape, other.dtype)
+    return same_kind and np.array_equal(one.view(bits), other.view(bits))
 
 
 def _refuse_other_tokenizer(directory: Path, written: Tokenizer, read: Tokenizer) -> None:

@@ -1,5 +1,6 @@
 """The configuration of a run: data beside what it configures, resolved before anything starts."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -86,8 +87,7 @@ class TrainConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     init_from: str | None = None
-    """MODEL whose weights training starts from, at step 0; its configuration takes the place of
-    --model's, but for dropout."""
+    """MODEL whose weights training starts from, at step 0; its shape and tokenizer come with it."""
     run_dir: str = "runs/train"
     """Directory of the run: checkpoints, metrics, samples, final model."""
     resume: Literal["never", "auto"] = "never"
@@ -122,7 +122,25 @@ class TrainConfig:
     """Dense peak of one device in TFLOP/s, for model FLOPs utilization where it is not known."""
 
     def __post_init__(self) -> None:
-        """Refuse rows that the model cannot read."""
+        """Refuse rows that the model cannot read, and numbers that mean nothing."""
+        checks = {
+            "--label-smoothing": (
+                self.label_smoothing,
+                0 <= self.label_smoothing < 1,
+                "0 to below 1",
+            ),
+            "--z-loss": (self.z_loss, 0 <= self.z_loss < math.inf, "0 or more"),
+            "--seed": (self.seed, 0 <= self.seed < 2**32, "from 0 to 2^32 - 1"),
+            "--data.sequence-length": (self.sequence_length, self.sequence_length > 0, "1 or more"),
+            "--data.target-length": (
+                self.data.target_length,
+                self.data.target_length != 0,
+                "1 or more",
+            ),
+        }
+        for flag, (value, valid, expected) in checks.items():
+            if not valid:
+                raise UsageError(f"{flag} is {value}, expected {expected}")
         if self.sequence_length > self.model.context_length:
             raise UsageError(
                 f"--data.sequence-length {self.sequence_length} is more than the model's context "
@@ -132,4 +150,5 @@ class TrainConfig:
     @property
     def sequence_length(self) -> int:
         """Tokens of a row that the model reads."""
-        return self.data.sequence_length or self.model.context_length
+        given = self.data.sequence_length
+        return self.model.context_length if given is None else given

@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from jax_lm.errors import UsageError
 from jax_lm.loading.dataset import Order
 from jax_lm.loading.mixture import JoinedRows, MixedOrder
 from jax_lm.loading.rows import RowSource, RowStore, open_rows
 from jax_lm.models.base import TokenIds
-from jax_lm.objectives.base import Objective
+from jax_lm.objectives.base import Objective, RowDraws
 from jax_lm.objectives.registry import make_objective
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import manifest_path, tokenizer_directory
@@ -43,6 +45,12 @@ class TrainingData(NamedTuple):
     tokenizer: Tokenizer
     objective: Objective
     """Turns rows into batches."""
+
+    @property
+    def target_length(self) -> int:
+        """Targets of a row."""
+        first = np.zeros(1, np.int64)
+        return int(self.objective(self.train.take(first), RowDraws(0, first)).targets.shape[1])
 
     @property
     def source(self) -> str:
@@ -77,6 +85,8 @@ def open_data(config: TrainConfig, say: Say) -> tuple[TrainingData, TrainConfig]
         say=say,
     )
     tokenizer = None if config.data.tokenizer is None else Path(config.data.tokenizer)
+    if tokenizer is not None:  # what does not go together is told before hours of preprocessing
+        _resolved(config, load_tokenizer(tokenizer))
     specs, weights = weighted(config.data.train)
     stores = []
     for spec in specs:
@@ -92,7 +102,7 @@ def open_data(config: TrainConfig, say: Say) -> tuple[TrainingData, TrainConfig]
     parts = weights or [float(len(store)) for store in stores]
     shares = {spec: part / sum(parts) for spec, part in zip(specs, parts, strict=True)}
     loaded = load_tokenizer(tokenizer)
-    config = replace(config, model=config.model.with_tokens(token_ids(loaded)))
+    config, objective = _resolved(config, loaded)
     data = TrainingData(
         tuple(stores),
         train,
@@ -100,9 +110,15 @@ def open_data(config: TrainConfig, say: Say) -> tuple[TrainingData, TrainConfig]
         shares if len(stores) > 1 else {},
         validation,
         loaded,
-        open_objective(config, loaded),
+        objective,
     )
     return data, config
+
+
+def _resolved(config: TrainConfig, tokenizer: Tokenizer) -> tuple[TrainConfig, Objective]:
+    """The configuration with what the tokenizer decides, and the objective."""
+    config = replace(config, model=config.model.with_tokens(token_ids(tokenizer)))
+    return config, open_objective(config, tokenizer)
 
 
 def token_ids(tokenizer: Tokenizer) -> TokenIds:

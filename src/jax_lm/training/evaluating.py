@@ -1,6 +1,7 @@
 """What happens at an evaluation step of a run: held-out numbers, then a sample."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jax.sharding import Mesh
 
@@ -10,11 +11,11 @@ from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.forward import Model
-from jax_lm.objectives.registry import PAIRED
+from jax_lm.objectives.registry import for_scoring, spells_text
 from jax_lm.tokenizers.base import start_id
 from jax_lm.trackers.base import Tracker
 from jax_lm.training.config import TrainConfig
-from jax_lm.training.data import TrainingData
+from jax_lm.training.data import TrainingData, open_objective
 from jax_lm.training.signals import StopRequest
 
 
@@ -37,10 +38,11 @@ class Evaluator:
         self._tracker, self._stop = tracker, stop
         self._logged = set(logged_steps)
         rows = config.evaluation.batch_size or batch_size
-        spelled = config.objective.name in ("causal-lm", *PAIRED)
+        scored = for_scoring(config.objective)
         self._scorer = RowScorer(
-            objective=data.objective,
-            byte_lengths=data.tokenizer.token_byte_lengths() if spelled else None,
+            objective=open_objective(replace(config, objective=scored), data.tokenizer),
+            byte_lengths=data.tokenizer.token_byte_lengths() if spells_text(scored) else None,
+            whole_rows=scored.name == "causal-lm",
             mesh=mesh,
             batch_size=-(-rows // mesh.size) * mesh.size,
             dtype=config.dtype,

@@ -83,7 +83,7 @@ def train(config: TrainConfig, say: Say = print) -> Path:
                 mesh=mesh,
                 train_step=make_train_step(optimizer, _keys(config)[1], config),
                 tracker=tracker,
-                throughput=_throughput(config, mesh),
+                throughput=_throughput(config, data, mesh),
                 evaluate=lambda state, step: evaluator(state.model, step),
                 save=_saver(run, config, stop, say),
                 stop=stop,
@@ -167,9 +167,9 @@ def _trackers(
     )
 
 
-def _throughput(config: TrainConfig, mesh: Mesh) -> Throughput:
+def _throughput(config: TrainConfig, data: TrainingData, mesh: Mesh) -> Throughput:
     peak = peak_flops(mesh.devices.flat[0].device_kind, config.peak_tflops)
-    flops = flops_per_token(config.model)
+    flops = flops_per_token(config.model, config.sequence_length, data.target_length)
     return Throughput(flops, None if peak is None else peak * mesh.size)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from jax_lm.losses import mean_loss, token_shares
 from jax_lm.models.forward import Model, forward
+from jax_lm.models.precision import in_dtype
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.state import OptimizerState, TrainState
 from jax_lm.types import Batch
@@ -46,7 +47,7 @@ def make_train_step(
         model: Model, batch: Batch, key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """What is minimised, and the cross-entropy in it, which is reported."""
-        compute = jax.tree.map(lambda leaf: leaf.astype(config.dtype), model)
+        compute = in_dtype(model, config.dtype)
         hidden = forward(compute, batch, key=key, remat=config.remat)
         return mean_loss(
             hidden,

@@ -55,9 +55,10 @@ def summarise(
     device = mesh.devices.flat[0]
     peak = peak_flops(device.device_kind, config.peak_tflops)
     known = "unknown" if peak is None else f"{peak / 1e12:g} TFLOP/s"
+    flops = flops_per_token(model, plan.sequence_length, data.target_length)
     yield (
         f"compute   {mesh.size} x {device.device_kind}, {config.dtype}; "
-        f"{flops_per_token(model) / 1e6:,.1f} MFLOPs a token, peak for MFU {known}"
+        f"{flops / 1e6:,.1f} MFLOPs a token, peak for MFU {known}"
     )
     yield f"run       {config.run_dir}" + (
         f", continuing after step {progress.step:,}" if progress.step else ""

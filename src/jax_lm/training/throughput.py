@@ -19,15 +19,27 @@ PEAK_TFLOPS: Mapping[str, float] = {
 """Dense bfloat16 TFLOP/s of one chip, from the datasheets, by the start of its device name."""
 
 
-def flops_per_token(config: ModelConfig) -> float:
+def flops_per_token(config: ModelConfig, length: int, target_length: int | None = None) -> float:
     """Model FLOPs of forward and backward for one token (PaLM, arXiv:2204.02311, appendix B).
 
     6 * (parameters without embeddings, with the output matrix) + 12 * layers * heads * head_dim *
-    seq; causal attention is not halved. An encoder-decoder counts all its parameters and layers for
-    each token, as if input and output were of one length.
+    seq; causal attention is not halved. An encoder-decoder's are those of a row (each stack's
+    parameters times its own tokens, and what the decoder attends to in either) over all its tokens.
+
+    Args:
+        config: of the model.
+        length: input tokens of a row.
+        target_length: output tokens of a row, of an encoder-decoder.
     """
-    attention = 12 * config.attention_width * config.context_length
-    return 6.0 * count_parameters(config, embeddings=False) + attention
+    parameters = count_parameters(config, embeddings=False)
+    if config.kind != "encoder-decoder":
+        return 6.0 * parameters + 12 * sum(config.attention_widths) * length
+    out = length if target_length is None else target_length
+    encoder = count_parameters(config, embeddings=False, within=".encoder")
+    reading, writing = config.attention_widths
+    products = 6.0 * (encoder * length + (parameters - encoder) * out)
+    attention = 12.0 * (reading * length**2 + writing * (out**2 + out * length))
+    return (products + attention) / (length + out)
 
 
 def peak_flops(device_kind: str, given_tflops: float | None) -> float | None:

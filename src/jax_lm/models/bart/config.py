@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 from jax_lm.errors import UsageError
 from jax_lm.models.base import ModelConfig, TokenIds, divided
 from jax_lm.models.layers.activations import Activation
+from jax_lm.models.start_token import refuse_ordinary_start
 from jax_lm.types import ModelKind
 
 
@@ -62,6 +63,11 @@ class BartConfig(ModelConfig):
             divided(self, shape.num_heads)
 
     @property
+    def attention_widths(self) -> tuple[int, ...]:
+        """Layers * heads * head_dim of each stack."""
+        return self.num_layers * self.embed_dim, self.decoder.num_layers * self.embed_dim
+
+    @property
     def encoder(self) -> StackShape:
         """Shape of the encoder."""
         return StackShape(self.num_layers, self.num_heads, self.mlp_dim or 4 * self.embed_dim)
@@ -80,8 +86,9 @@ class BartConfig(ModelConfig):
         """With the vocabulary and the padding id, and outputs that begin with EOS, as published.
 
         Raises:
-            UsageError: nothing says what outputs begin with.
+            UsageError: nothing says what outputs begin with, or it is an ordinary token.
         """
+        refuse_ordinary_start(self.decoder_start_id, ids)
         start = ids.eos if self.decoder_start_id is None else self.decoder_start_id
         if start is None:
             raise UsageError(

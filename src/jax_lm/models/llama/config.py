@@ -72,6 +72,12 @@ class LlamaConfig(ModelConfig):
         return self.num_heads, self.num_kv_heads or self.num_heads, self.head_dim or width
 
     @property
+    def attention_widths(self) -> tuple[int, ...]:
+        """Layers * heads * head_dim."""
+        num_heads, _, head_dim = self.heads
+        return (self.num_layers * num_heads * head_dim,)
+
+    @property
     def feed_forward_dim(self) -> int:
         """Width of the feed-forward layer."""
         return self.mlp_dim or default_mlp_dim(self.embed_dim)

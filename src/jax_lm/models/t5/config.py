@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from jax_lm.errors import UsageError
 from jax_lm.models.base import ModelConfig, TokenIds
 from jax_lm.models.layers.activations import Activation
+from jax_lm.models.start_token import refuse_ordinary_start
 from jax_lm.types import ModelKind
 
 
@@ -62,13 +63,19 @@ class T5Config(ModelConfig):
         return self.num_decoder_layers or self.num_layers
 
     @property
-    def attention_width(self) -> int:
-        """Layers * heads * head_dim, over the self-attention of both stacks."""
-        return (self.num_layers + self.decoder_layers) * self.num_heads * self.head_dim
+    def attention_widths(self) -> tuple[int, ...]:
+        """Layers * heads * head_dim of each stack."""
+        width = self.num_heads * self.head_dim
+        return self.num_layers * width, self.decoder_layers * width
 
     def with_tokens(self, ids: TokenIds) -> "T5Config":
-        """With the vocabulary, and outputs that begin with padding, as published."""
+        """With the vocabulary, and outputs that begin with padding, as published.
+
+        Raises:
+            UsageError: they are to begin with an ordinary token of the tokenizer.
+        """
         filled = super().with_tokens(ids)
+        refuse_ordinary_start(self.decoder_start_id, ids)
         if self.decoder_start_id is not None:
             return filled
         start = ids.pad if ids.pad is not None else ids.eos
