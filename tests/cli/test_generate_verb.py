@@ -126,3 +126,10 @@ def test_an_empty_prompt_needs_a_token_to_start_from():
     assert tokenizer.bos_id is tokenizer.eos_id is None
     with pytest.raises(UsageError, match="an empty prompt needs a tokenizer with a BOS or EOS"):
         continue_texts(random_model(tokenizer.vocab_size), tokenizer, [""], SamplingConfig())
+
+
+def test_special_tokens_of_a_prompt_are_text_unless_they_are_meant(directory: Path, capsys):
+    """The characters of the name are not in the vocabulary; the token is."""
+    prompt = ["--prompt", "<|endoftext|>def", "--max-new-tokens", 9]
+    assert run(capsys, directory, *prompt)[0] == 1
+    assert run(capsys, directory, *prompt, "--parse-special-tokens")[0] == 0

@@ -177,7 +177,7 @@ def test_missing_and_damaged_shards_are_named_together(exported: Path):
     first.write_bytes(first.read_bytes()[:100])
     with pytest.raises(
         JaxLMError,
-        match=r"part-0\.safetensors is not a whole .* \(100 bytes; .*\); part-1\.safetensors is not",
+        match=r"part-0\.safetensors is not a whole .* \(100 bytes; .*\); part-1\.safetensors is",
     ):
         load_model(exported)
 

@@ -126,7 +126,7 @@ def test_outputs_begin_with_padding_unless_told_otherwise():
     assert told.with_tokens(TokenIds(99)).decoder_start_id == 7
     with pytest.raises(
         UsageError,
-        match=r"_id is 7, an ordinary .*: 3 \(padding\), .* as --model\.decoder-start-id$",
+        match=r"_id is 7, an ordinary .*, 3 \(padding\), as --model\.decoder-start-id$",
     ):
         told.with_tokens(TokenIds(99, pad=3))
     assert config.with_tokens(TokenIds(99)).vocab_size == 99

@@ -41,7 +41,9 @@ def test_without_permutation_no_sentences_are_needed() -> None:
         rest = iter(targets)
         kept = [token for token in ids[real > 0].tolist() if token != MASK]
         assert all(token in rest for token in kept)  # in the same order
-    with pytest.raises(JaxLMError, match=r"preprocess with --sentences, or set permute_ratio to 0"):
+    with pytest.raises(
+        JaxLMError, match=r"preprocess with --sentences, or train with --objective.permute-ratio 0"
+    ):
         objective(DenoisingConfig(), KIND, 40)(rows, draws(6))
 
 

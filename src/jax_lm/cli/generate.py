@@ -9,9 +9,8 @@ from typing import Annotated
 import tyro
 
 from jax_lm.cli.arguments import parse
-from jax_lm.errors import UsageError
 from jax_lm.generation.sampling import SamplingConfig
-from jax_lm.generation.text import continue_texts, read_prompt
+from jax_lm.generation.text import all_prompts, continue_texts
 from jax_lm.pretrained import open_decoder
 
 DESCRIPTION = """Continue a prompt: prints it and what the model writes after it.
@@ -32,28 +31,26 @@ class Arguments(SamplingConfig):
     """One more prompt: the text of this file, without its last line break."""
     num_samples: int = 1
     """Continuations of each prompt, all in one batch."""
+    parse_special_tokens: bool = False
+    """Read strings such as <usr> in prompts as special tokens, not as text."""
 
 
 def main(args: list[str]) -> None:
     """Run ``jax-lm generate``."""
     given = parse(Arguments, args, "jax-lm generate", DESCRIPTION)
-    prompts = [*given.prompt, *([read_prompt(given.prompt_file)] if given.prompt_file else [])]
-    if not prompts:
-        raise UsageError('nothing to continue: give --prompt "..." or --prompt-file FILE')
-    if given.num_samples < 1:
-        raise UsageError(f"--num-samples must be at least 1, not {given.num_samples}")
+    rows = all_prompts(given.prompt, given.prompt_file, given.num_samples)
     model, tokenizer = open_decoder(given.model)
-    rows = [prompt for prompt in prompts for _ in range(given.num_samples)]
     started = time.perf_counter()
-    samples = continue_texts(model, tokenizer, rows, given, notice=_note)
+    special = given.parse_special_tokens
+    samples = continue_texts(model, tokenizer, rows, given, parse_special=special, notice=_note)
     seconds = time.perf_counter() - started
     for i, sample in enumerate(samples):
         if len(samples) > 1:
             number, copy = divmod(i, given.num_samples)
             print(f"=== prompt {number + 1}, sample {copy + 1} of {given.num_samples} ===")
         print(sample.prompt + sample.text)
-    tokens = sum(sample.num_tokens for sample in samples)
-    _note(f"{tokens:,} tokens in {seconds:.1f} s: {tokens / seconds:,.0f} a second, with compiling")
+    count = sum(sample.num_tokens for sample in samples)
+    _note(f"{count:,} tokens in {seconds:.1f} s: {count / seconds:,.0f} a second, with compiling")
 
 
 def _note(message: str) -> None:

@@ -12,6 +12,7 @@ from jax_lm.errors import UsageError, nearest
 from jax_lm.models.presets import PRESETS
 from jax_lm.models.registry import FamilyConfig
 from jax_lm.objectives.registry import OBJECTIVES, objectives_of, usual_objective
+from jax_lm.tokenizers.hub import is_hub_name
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.plan import BATCHES, LENGTHS, exactly_one
 
@@ -80,7 +81,7 @@ def _with_objective(default: TrainConfig, args: list[str]) -> tuple[TrainConfig,
 
 
 def model_config(place: str) -> FamilyConfig:
-    """The configuration that a preset, a config.json or a directory with one describes.
+    """The configuration of a preset, a config.json, a directory with one, or a name on the hub.
 
     Raises:
         JaxLMError: the file cannot be read, or asks for what is not implemented.
@@ -88,6 +89,11 @@ def model_config(place: str) -> FamilyConfig:
     """
     if place in PRESETS:
         return replace(PRESETS[place], vocab_size=None)  # the tokenizer's
+    if "/" in place and not Path(place).exists() and is_hub_name(place):
+        from jax_lm.pretrained import find_model
+
+        known: FamilyConfig = find_model(place).config()
+        return known
     if not Path(place).exists():
         raise UsageError(
             f"--model.config {place}: neither a config.json, nor a directory with one, nor a "

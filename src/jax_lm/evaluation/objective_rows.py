@@ -12,6 +12,7 @@ from jax_lm.models.base import ModelConfig
 from jax_lm.objectives.registry import (
     OBJECTIVES,
     ObjectiveConfig,
+    check_kind,
     described,
     for_scoring,
     make_objective,
@@ -45,6 +46,7 @@ def score_rows(
         UsageError: there is more than one of them.
     """
     config, objective = opened.model.config, for_scoring(objective)
+    check_kind(objective, config.kind)
     _refuse_what_has_no_effect(specs, options, config.context_length)
     length = options.window or sequence_length or config.context_length
     prefix = features_for(

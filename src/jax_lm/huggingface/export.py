@@ -109,7 +109,7 @@ def write_weights(
     ]
     if too_large:
         raise JaxLMError(
-            f"{dtype} holds numbers up to {_largest(dtype):.4g}, and these tensors have larger "
+            f"{dtype} holds numbers up to {_largest(dtype):.6g}, and these tensors have larger "
             f"ones: {', '.join(too_large)}; export in {_roomier(dtype)}"
         )
     if len(shards) > 1:

@@ -100,7 +100,7 @@ class Denoising:
         if ends is None and self.config.permute_ratio > 0:
             raise JaxLMError(
                 "objective denoising shuffles sentences and the rows do not say where they end: "
-                "preprocess with --sentences, or set permute_ratio to 0"
+                "preprocess with --sentences, or train with --objective.permute-ratio 0"
             )
         real = places(lengths, ids.shape[1])
         targets = np.where(real, ids, np.int32(self.pad_id))

@@ -78,6 +78,20 @@ def described(config: ObjectiveConfig) -> str:
     return f"{config.name} ({settings})" if settings else config.name
 
 
+def check_kind(config: ObjectiveConfig, kind: ModelKind) -> None:
+    """Refuse an objective that trains other kinds of models.
+
+    Raises:
+        JaxLMError: naming those that train this one.
+    """
+    if (config.name, kind) not in MAKERS:
+        trained = " and ".join(f"{other}s" for name, other in MAKERS if name == config.name)
+        raise JaxLMError(
+            f"objective {config.name} trains {trained}, and this model is of kind {kind}: choose "
+            f"--objective {' or '.join(objectives_of(kind))}"
+        )
+
+
 def make_objective(
     config: ObjectiveConfig,
     tokenizer: Tokenizer,
@@ -102,17 +116,11 @@ def make_objective(
         JaxLMError: the objective trains other kinds of models, or needs tokens that the tokenizer
             lacks, or lengths do not fit.
     """
-    maker = MAKERS.get((config.name, kind))
-    if maker is None:
-        trained = " and ".join(f"{other}s" for name, other in MAKERS if name == config.name)
-        raise JaxLMError(
-            f"objective {config.name} trains {trained}, and this model is of kind {kind}: choose "
-            f"{' or '.join(objectives_of(kind))}"
-        )
+    check_kind(config, kind)
     wanted = Wanted(
         kind=kind,
         input_length=input_length,
         target_length=target_length,
         decoder_start_id=decoder_start_id,
     )
-    return maker(config, tokenizer, wanted)
+    return MAKERS[config.name, kind](config, tokenizer, wanted)

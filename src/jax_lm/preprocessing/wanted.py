@@ -122,7 +122,7 @@ def _refuse_not_in_one_piece(prefix: str, manifest: Manifest, wanted: Preprocess
     if wanted.sentences and "sentence_ends" not in manifest.columns:
         raise JaxLMError(
             f"{prefix} does not say where sentences end, which the objective shuffles: {again} "
-            "--sentences, or set permute_ratio to 0"
+            "--sentences, or train with --objective.permute-ratio 0"
         )
 
 

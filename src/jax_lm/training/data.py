@@ -15,7 +15,7 @@ from jax_lm.loading.mixture import JoinedRows, MixedOrder
 from jax_lm.loading.rows import RowSource, RowStore, open_rows
 from jax_lm.models.base import TokenIds
 from jax_lm.objectives.base import Objective, RowDraws
-from jax_lm.objectives.registry import make_objective
+from jax_lm.objectives.registry import check_kind, make_objective
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import manifest_path, tokenizer_directory
 from jax_lm.tokenizers.base import Tokenizer
@@ -76,6 +76,7 @@ def open_data(config: TrainConfig, say: Say) -> tuple[TrainingData, TrainConfig]
     """
     if not config.data.train:
         raise UsageError("no training data: pass --data.train with a feature PREFIX or a SPEC")
+    check_kind(config.objective, config.model.kind)
     features = partial(
         features_for,
         sequence_length=config.sequence_length,

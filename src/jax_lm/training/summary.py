@@ -19,8 +19,9 @@ def summarise(
     """The resolved numbers of a run, a line each."""
     model = config.model
     parameters = count_parameters(model)
+    name = getattr(model, "variant", model.family)
     yield (
-        f"model     {model.family}: {parameters:,} parameters, {model.num_layers} layers, "
+        f"model     {name}: {parameters:,} parameters, {model.num_layers} layers, "
         f"{model.num_heads} heads, {model.embed_dim} wide, context {model.context_length}, "
         f"vocabulary {model.vocab_size:,}"
     )
