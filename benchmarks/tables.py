@@ -169,8 +169,8 @@ def convert(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield (
         f"A GPT-2 of {result['layers']} layers, width {result['width']:,}: {size / 1e6:,.0f} MB in "
-        "float32 (half of that in bfloat16), in the page cache, into float32 arrays, as the default "
-        "is; `load_model(dtype=...)` asks for others. Medians of "
+        "float32 (half of that in bfloat16), in the page cache, into float32 arrays, as the "
+        "default is; `load_model(dtype=...)` asks for others. Medians of "
         f"{len(readers['safetensors']['all_seconds'])} fresh processes by turns; memory is the "
         "peak above what the process held before, over the file that is read and over the arrays "
         "that result. Bars: 0.5 times the speed of safetensors; 1.3 times the checkpoint, which a "

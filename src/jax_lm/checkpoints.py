@@ -4,7 +4,6 @@
 ``config.json`` and ``checksums.json`` (sha256 of every other file, checked on restore).
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from jax_lm.errors import JaxLMError
+from jax_lm.preprocessing.atomic import file_sha256
 
 Tree = TypeVar("Tree")
 CHECKSUMS = "checksums.json"
@@ -222,7 +222,7 @@ def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
 def _checksums(directory: Path) -> dict[str, str]:
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     return {
-        path.relative_to(directory).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(directory).as_posix(): file_sha256(path)
         for path in files
         if path.name != CHECKSUMS
     }

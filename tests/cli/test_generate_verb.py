@@ -12,6 +12,7 @@ from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.models.gpt2 import GPT2, GPT2Config
+from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 from jax_lm.tokenizers.characters import train_characters
 
 TEXT = ["def main():\n    print('æøå 없다')\n"] * 3
@@ -128,8 +129,9 @@ def test_an_empty_prompt_needs_a_token_to_start_from():
         continue_texts(random_model(tokenizer.vocab_size), tokenizer, [""], SamplingConfig())
 
 
-def test_special_tokens_of_a_prompt_are_text_unless_they_are_meant(directory: Path, capsys):
-    """The characters of the name are not in the vocabulary; the token is."""
-    prompt = ["--prompt", "<|endoftext|>def", "--max-new-tokens", 9]
-    assert run(capsys, directory, *prompt)[0] == 1
-    assert run(capsys, directory, *prompt, "--parse-special-tokens")[0] == 0
+def test_special_tokens_of_a_prompt_are_text_unless_they_are_meant(tmp_path: Path):
+    tokenizer = train_byte_level_bpe(TEXT, vocab_size=270)
+    model, settings = random_model(270), SamplingConfig(max_new_tokens=3, temperature=0.0)
+    given = (model, tokenizer, ["def<|endoftext|>x"], settings)
+    text, special = (continue_texts(*given, parse_special=flag)[0] for flag in (False, True))
+    assert text.text != special.text
