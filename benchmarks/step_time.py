@@ -134,6 +134,10 @@ def work(run: dict[str, Any]) -> None:
     """Be one of the processes: say what the first call took, then a line for every step."""
     shape = {key: run[key] for key in run if key not in ("preset", "batch", "side", "dtype")}
     unroll = shape.pop("unroll", None)
+    if run["side"] == "jax_lm":
+        from jax_lm.training.freed_memory import keep_freed_memory
+
+        keep_freed_memory()  # as `jax-lm train` does
     from jax_lm.models.presets import preset
 
     config = replace(preset(run["preset"]), **shape)

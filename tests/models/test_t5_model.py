@@ -145,6 +145,6 @@ def test_impossible_shapes_are_refused(changes, message):
         T5Config(**changes)
 
 
-def test_attention_is_as_wide_as_the_heads_of_both_stacks_together():
+def test_attention_is_as_wide_as_the_heads_of_each_stack():
     config = T5Config(num_layers=2, num_decoder_layers=3, num_heads=4, head_dim=5)
-    assert config.attention_width == (2 + 3) * 4 * 5
+    assert config.attention_widths == (2 * 4 * 5, 3 * 4 * 5)

@@ -7,6 +7,7 @@ from jax_lm.cli.train_arguments import configure
 from jax_lm.errors import UsageError
 from jax_lm.recipes.registry import RECIPES, find_recipe
 from jax_lm.training.config import TrainConfig
+from jax_lm.training.freed_memory import keep_freed_memory
 
 DESCRIPTION = """Train a model from a recipe; `jax-lm recipes` lists them.
 
@@ -39,6 +40,7 @@ def main(args: list[str]) -> None:
         return
     prog = f"jax-lm train {args[0]}" if named else "jax-lm train [RECIPE]"
     config = configure(recipe(), rest, prog, DESCRIPTION)
+    keep_freed_memory()  # before JAX has threads
     from jax_lm.training.run import train  # after parsing, so that --help need not load JAX
 
     train(config)

@@ -30,7 +30,7 @@ USES: Mapping[ModelKind, _Use] = {
         "AutoModelForCausalLM",
         """\
 inputs = tokenizer({prompt!r}, return_tensors="pt")
-outputs = model.generate(**inputs, max_new_tokens=64, do_sample=True, temperature=0.8)
+outputs = model.generate(**inputs, max_new_tokens={tokens}, do_sample=True, temperature=0.8)
 print(tokenizer.decode(outputs[0]))""",
     ),
     "encoder": _Use(
@@ -46,7 +46,7 @@ print(tokenizer.decode(model(**inputs).logits[0, masked].argmax(-1)))""",
         "AutoModelForSeq2SeqLM",
         """\
 inputs = tokenizer({prompt!r}, return_tensors="pt")
-outputs = model.generate(**inputs, max_new_tokens=64)
+outputs = model.generate(**inputs, max_new_tokens={tokens})
 print(tokenizer.decode(outputs[0], skip_special_tokens=True))""",
     ),
 }
@@ -79,7 +79,7 @@ def model_card(
         f"# {name}",
         f"A language model of {count_parameters(config):,} parameters "
         f"(`{family_for(config).architecture}` in transformers), {made} with jax-lm in JAX.",
-        f"## How to use it\n\n{_usage(name, config.kind, example_prompt)}",
+        f"## How to use it\n\n{_usage(name, config, example_prompt)}",
         f"## Architecture\n\n{_table('', 'value', _architecture(config, dtype))}",
     ]
     if training:
@@ -104,8 +104,8 @@ tags:
 ---"""
 
 
-def _usage(name: str, kind: ModelKind, prompt: str) -> str:
-    use = USES[kind]
+def _usage(name: str, config: Any, prompt: str) -> str:
+    use, tokens = USES[config.kind], min(64, config.context_length // 2)
     lines = [
         "```python",
         f"from transformers import {use.auto_class}, AutoTokenizer",
@@ -113,10 +113,10 @@ def _usage(name: str, kind: ModelKind, prompt: str) -> str:
         f"path = {name!r}  # this directory",
         "tokenizer = AutoTokenizer.from_pretrained(path)",
         f"model = {use.auto_class}.from_pretrained(path)",
-        use.lines.format(prompt=prompt),
+        use.lines.format(prompt=prompt, tokens=tokens),
         "```",
     ]
-    if kind == "decoder":
+    if config.kind == "decoder":
         shell = f"jax-lm generate {name} --prompt {_shell(prompt)}"
         lines += ["", "or, with jax-lm:", "", "```", shell, "```"]
     return "\n".join(lines)
