@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import os
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,14 @@ def google_storage() -> Iterator[str]:
     """Address of a server that speaks Google Cloud Storage's protocol."""
     with running_server() as address:
         yield address
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_compiled_functions() -> Iterator[None]:
+    """Compiled functions are of one test file; kept, they fill gigabytes."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
 
 
 class TinyFeatures(NamedTuple):

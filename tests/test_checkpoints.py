@@ -120,6 +120,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, model: GPT2) -> None
     wider = GPT2Config(vocab_size=7, context_length=4, num_layers=2, num_heads=1, embed_dim=8)
     like = jax.eval_shape(lambda key: GPT2.init(key, wider), jax.random.key(0))
     with pytest.raises(
-        JaxLMError, match=r"does not fit the configured model: .*token_embedding \(float32\[128, 4\]"
+        JaxLMError,
+        match=r"does not fit the configured model: .*token_embedding \(float32\[128, 4\]",
     ):
         restore_arrays(directory / "model", like)

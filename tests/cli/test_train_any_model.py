@@ -1,6 +1,7 @@
 """``train`` with any model and objective, ``models``, and ``evaluate`` on rows."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from jax_lm.objectives.masked_lm import MaskedLMConfig
 from jax_lm.recipes.gpt2_small import gpt2_small
 from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 from jax_lm.training.config import TrainConfig
+from tests.training.same_run import assert_same_run
 
 TINY = ["--model.num-layers", "1", "--model.num-heads", "2", "--model.embed-dim", "16"]
 SHORT = ["--steps", "3", "--batch-size", "4", "--evaluation.sample-tokens", "4"]
@@ -161,3 +163,18 @@ def test_models_lists_published_shapes(capsys):
     assert "125,239,296" in lines[1]
     assert main(["models", "lama"]) == 2
     assert "did you mean 'llama'" in capsys.readouterr().err
+
+
+def test_a_masked_run_goes_on_bit_by_bit(folder: Path, tmp_path: Path):
+    """From an early checkpoint, as if everything after it had been lost: the masks are the same."""
+    rows = ["--data.train", str(folder / "text.txt"), "--data.tokenizer", str(folder / "tok")]
+    shape = ["--model.config", "roberta-base", *TINY, "--model.context-length", "16"]
+    often = ["--checkpoint.every", "1", "--checkpoint.keep", "9", "--tracking.every", "1"]
+    whole, again = tmp_path / "whole", tmp_path / "again"
+    assert run(*shape, *rows, *often, "--run-dir", str(whole)) == 0
+    shutil.copytree(whole, again)
+    shutil.rmtree(again / "final")
+    for step in (2, 3):
+        shutil.rmtree(again / "checkpoints" / f"step-{step:08d}")
+    assert run(*shape, *rows, *often, "--run-dir", str(again), "--resume", "auto") == 0
+    assert_same_run(str(whole), str(again))

@@ -37,4 +37,4 @@ def model() -> GPT2:
 @pytest.fixture(scope="session")
 def short_model() -> GPT2:
     """With a context of 32 tokens, soon full."""
-    return random_model(2, context_length=32, num_layers=1)
+    return random_model(3, context_length=32, num_layers=1)

@@ -7,15 +7,18 @@ import jax.numpy as jnp
 from jaxtyping import DTypeLike
 
 Model = TypeVar("Model")
-FLOAT32 = ("scale", "bucket_bias", "output_bias", ".bias")
-"""Endings of parameters that are used in float32: of norms, relative positions and logits."""
+NORMS_AND_POSITIONS = ("scale", ".bias", "bucket_bias")
+"""How the paths of parameters end that are added to or multiplied with what is in float32."""
+LOGITS = ".output_bias"
+"""The path of the output matrix's bias."""
 
 
 def in_dtype(model: Model, dtype: DTypeLike) -> Model:
     """``model`` with its weights in ``dtype``; its norms, position and output biases in float32."""
 
     def cast(path: tuple[object, ...], leaf: jax.Array) -> jax.Array:
-        kept = jax.tree_util.keystr(path).endswith(FLOAT32)
+        name = jax.tree_util.keystr(path)
+        kept = name.endswith(NORMS_AND_POSITIONS) or name == LOGITS
         return leaf.astype(jnp.float32 if kept else dtype)
 
     cast_model: Model = jax.tree_util.tree_map_with_path(cast, model)

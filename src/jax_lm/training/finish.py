@@ -7,6 +7,7 @@ from jax_lm.checkpoints import Progress
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.huggingface.model_card import model_card
 from jax_lm.models.forward import Model
+from jax_lm.objectives.registry import described
 from jax_lm.trackers.jsonl import read_metrics
 from jax_lm.trackers.report import write_report
 from jax_lm.training.config import TrainConfig
@@ -48,6 +49,7 @@ def _facts(
     optimizer = config.optimizer
     return {
         "data": data.source,
+        "objective": described(config.objective),
         "text": f"{data.num_bytes:,} UTF-8 bytes",
         "steps": f"{progress.step:,}",
         "tokens": f"{progress.tokens:,}",
