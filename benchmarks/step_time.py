@@ -197,7 +197,7 @@ def our_step(config: Any, rows: np.ndarray, dtype: str) -> Worker:
     known = {
         "device": device.device_kind,
         "parameters": count_parameters(config),
-        "token_flops": flops_per_token(config),
+        "token_flops": flops_per_token(config, config.context_length),
         "peak_flops": peak_flops(device.device_kind, None),
     }
     return step, known, lambda: {"peak_bytes": _peak(device)}
@@ -280,7 +280,7 @@ def torch_step(config: Any, rows: np.ndarray, dtype: str) -> Worker:
         "device": device,
         "torch": torch.__version__,
         "parameters": sum(parameter.numel() for parameter in parameters),
-        "token_flops": flops_per_token(config),
+        "token_flops": flops_per_token(config, config.context_length),
         "peak_flops": peak_flops(device, None),
     }
     return step, known, final
