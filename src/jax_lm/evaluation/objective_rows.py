@@ -22,7 +22,7 @@ from jax_lm.objectives.registry import (
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import manifest_path
 from jax_lm.pretrained import OpenedModel
-from jax_lm.sharding import make_mesh
+from jax_lm.sharding.mesh import make_mesh
 
 
 def score_rows(

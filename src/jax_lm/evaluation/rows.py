@@ -13,7 +13,7 @@ from jax_lm.evaluation.scores import Scores, sum_scores
 from jax_lm.loading.rows import RowStore
 from jax_lm.models.forward import Model
 from jax_lm.objectives.base import Objective, RowDraws
-from jax_lm.sharding import batch_sharding, put_batch
+from jax_lm.sharding.placing import batch_sharding, put_batch
 from jax_lm.types import Batch
 
 

@@ -37,5 +37,5 @@ def gpt2_small() -> TrainConfig:
         steps=600_000,
         batch_size=480,
         dtype="bfloat16",
-        remat=True,
+        remat="full",
     )

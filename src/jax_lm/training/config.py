@@ -6,11 +6,14 @@ from typing import Literal
 
 from jax_lm.errors import UsageError
 from jax_lm.models.gpt2 import GPT2Config
+from jax_lm.models.layers.stack import RematPolicy
+from jax_lm.models.low_rank import LoraConfig
 from jax_lm.models.registry import FamilyConfig
 from jax_lm.objectives.causal_lm import CausalLMConfig
 from jax_lm.objectives.registry import ObjectiveConfig
 from jax_lm.optimizers import OptimizerConfig
 from jax_lm.preprocessing.cutting.modes import Mode
+from jax_lm.sharding.mesh import MeshConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,8 @@ class EvaluationConfig:
     """Rows scored at once; None is the training batch. The numbers do not depend on it."""
     max_rows: int | None = None
     """Rows of each held-out set that are scored; None is all of them."""
+    at_start: bool = True
+    """Evaluate before the first step too."""
     sample_prompt: str = ""
     """Text that the sample after each evaluation continues; empty starts a new document."""
     sample_tokens: int = 64
@@ -58,6 +63,11 @@ class CheckpointConfig:
     """Steps between checkpoints (one is always written after the last step)."""
     keep: int = 2
     """Newest checkpoints kept."""
+    keep_every: int | None = None
+    """Checkpoints of every so many steps are kept for good."""
+    best: str | None = None
+    """Metric by which the best checkpoint is kept too, such as val/loss; accuracies count upwards,
+    all else downwards. It is saved at evaluations, and is what RUN then stands for."""
 
     def __post_init__(self) -> None:
         """Refuse to keep nothing."""
@@ -73,6 +83,14 @@ class TrackingConfig:
     """Steps between logged training metrics."""
     tensorboard: bool = True
     """Write TensorBoard events to RUN/tensorboard."""
+    wandb_project: str | None = None
+    """Log to this Weights & Biases project; None: not at all."""
+    wandb_entity: str | None = None
+    """User or team that owns the project; None: the account's default."""
+    wandb_mode: Literal["online", "offline"] = "online"
+    """offline writes to RUN/wandb, for `wandb sync` later."""
+    histograms: int = 0
+    """Steps between histograms of gradients; 0: none. Each costs another gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +104,16 @@ class TrainConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+    lora: LoraConfig = field(default_factory=LoraConfig)
     init_from: str | None = None
     """MODEL whose weights training starts from, at step 0; its shape and tokenizer come with it."""
     run_dir: str = "runs/train"
     """Directory of the run: checkpoints, metrics, samples, final model."""
     resume: Literal["never", "auto"] = "never"
     """``auto`` goes on from the newest checkpoint that verifies, or starts where there is none."""
+    allow_change: tuple[str, ...] = ()
+    """Keys of the configuration, such as data or model.dropout, that may differ on resume."""
     steps: int | None = None
     """Length in optimizer steps (give exactly one of steps, epochs, tokens)."""
     epochs: float | None = None
@@ -104,12 +126,16 @@ class TrainConfig:
     """Rows a step over all devices (give exactly one of batch_size, batch_size_per_device)."""
     batch_size_per_device: int | None = None
     """Rows a step on each device."""
+    accumulation_steps: int = 1
+    """Parts that a batch is computed in, one after the other: less memory, the same gradient."""
     seed: int = 0
     """Of initial weights, data order and dropout."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the computation; parameters, norms, softmax and loss are float32."""
-    remat: bool = False
-    """Recompute activations in the backward pass: less memory, about a third more work."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Of the computation; parameters, norms, softmax and loss are float32. float16 scales the loss,
+    by as much as gradients bear."""
+    remat: RematPolicy = "none"
+    """Activations that the backward pass recomputes instead of keeping: none; attention (its
+    scores); dots (all but the products with weights); full (all of a block)."""
     loss_reduction: Literal["token", "sample"] = "token"
     """token: the mean over all targets of a batch; sample: over each row's own mean."""
     label_smoothing: float = 0.0
@@ -120,6 +146,13 @@ class TrainConfig:
     """Stop after this many steps in a row whose loss or gradient is not finite."""
     peak_tflops: float | None = None
     """Dense peak of one device in TFLOP/s, for model FLOPs utilization where it is not known."""
+    profile: int = 0
+    """Steps to trace, after the first few, into RUN/profile; 0: none."""
+    stall_minutes: float = 10.0
+    """Report what every thread does when no step ends for so long; 0: never."""
+    compilation_cache: str | None = "auto"
+    """Directory that keeps compiled steps between runs; auto: the user's cache directory; None:
+    nowhere."""
 
     def __post_init__(self) -> None:
         """Refuse rows that the model cannot read, and numbers that mean nothing."""
@@ -131,6 +164,11 @@ class TrainConfig:
             ),
             "--z-loss": (self.z_loss, 0 <= self.z_loss < math.inf, "0 or more"),
             "--seed": (self.seed, 0 <= self.seed < 2**32, "from 0 to 2^32 - 1"),
+            "--accumulation-steps": (
+                self.accumulation_steps,
+                self.accumulation_steps > 0,
+                "1 or more",
+            ),
             "--data.sequence-length": (self.sequence_length, self.sequence_length > 0, "1 or more"),
             "--data.target-length": (
                 self.data.target_length,

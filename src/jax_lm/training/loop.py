@@ -12,7 +12,7 @@ from jax_lm.checkpoints import Progress, list_steps, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
 from jax_lm.optimizers import learning_rate
-from jax_lm.sharding import batch_sharding, put_batch
+from jax_lm.sharding.placing import batch_sharding, put_batch
 from jax_lm.trackers.base import Tracker
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData

@@ -15,7 +15,8 @@ from jax_lm.dataclass_json import to_json
 from jax_lm.errors import JaxLMError
 from jax_lm.models.forward import Model
 from jax_lm.optimizers import make_optimizer
-from jax_lm.sharding import make_mesh, replicated
+from jax_lm.sharding.mesh import make_mesh
+from jax_lm.sharding.placing import replicated
 from jax_lm.trackers.base import Tracker
 from jax_lm.trackers.combined import open_trackers
 from jax_lm.trackers.environment import describe
@@ -63,7 +64,7 @@ def train(config: TrainConfig, say: Say = print) -> Path:
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
         config, initial = starting_weights(config, checkpoint, say)
         data, config = open_data(config, say)
-        mesh = make_mesh()
+        mesh = make_mesh(config.mesh)
         plan = make_plan(config, rows=len(data.train), num_devices=mesh.size)
         optimizer = make_optimizer(config.optimizer, plan.steps)
         state, progress = _state(config, data, optimizer, mesh, checkpoint, initial)

@@ -48,7 +48,7 @@ def make_train_step(
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """What is minimised, and the cross-entropy in it, which is reported."""
         compute = in_dtype(model, config.dtype)
-        hidden = forward(compute, batch, key=key, remat=config.remat)
+        hidden = forward(compute, batch, key=key, remat=config.remat != "none")
         return mean_loss(
             hidden,
             compute.unembedding,

@@ -1,7 +1,7 @@
 """A stack of equal blocks: parameters stacked on a leading ``layers`` axis, applied by scan."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import jax
 from jaxtyping import Array, Float, Key
@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 Block = TypeVar("Block")
 Caches = TypeVar("Caches")
 Stream = Float[Array, "batch seq embed"]
+RematPolicy = Literal["none", "attention", "dots", "full"]
 
 
 def stack(init: Callable[[Key[Array, ""]], Block], key: Key[Array, ""], num_layers: int) -> Block:
