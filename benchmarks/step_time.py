@@ -173,7 +173,8 @@ def our_step(config: Any, rows: np.ndarray, dtype: str) -> Worker:
     import jax
 
     from jax_lm.models.registry import count_parameters
-    from jax_lm.optimizers import OptimizerConfig, make_optimizer
+    from jax_lm.optimizers.build import make_optimizer
+    from jax_lm.optimizers.config import OptimizerConfig
     from jax_lm.training.config import DataConfig, TrainConfig
     from jax_lm.training.state import init_state
     from jax_lm.training.step import make_train_step

@@ -51,6 +51,8 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
     if dataclasses.is_dataclass(kind):
         assert isinstance(kind, type)
         return _dataclass(kind, value, where, path)
+    if isinstance(value, list | tuple):
+        kind = next(filter(_is_tuple, get_args(kind)), kind)  # of `str | tuple[str, ...]`
     if _is_tuple(kind) and isinstance(value, list | tuple):
         item = get_args(kind)[0]
         return tuple(_value(item, one, where, f"{path}[{i}]") for i, one in enumerate(value))
@@ -111,7 +113,7 @@ def _fits(kind: Any, value: Any) -> bool:
         return isinstance(value, int if kind is int else int | float) and not isinstance(
             value, bool
         )
-    return isinstance(value, kind)
+    return not _is_tuple(kind) and isinstance(value, kind)
 
 
 def _is_tuple(kind: Any) -> bool:

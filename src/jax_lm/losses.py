@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jax_lm.models.base import Unembedding
+from jax_lm.models.layers.placement import num_parts, placed
 
 KERNEL = "XLA (blocks of tokens; training computes gradients with the loss, logits once)"
 """What computes the loss; shown by ``jax-lm doctor``."""
@@ -68,7 +69,8 @@ def token_losses(
     def one_block(
         hidden: Float[Array, "batch block embed"], targets: Int[Array, "batch block"]
     ) -> TokenLosses:
-        return _scored(unembedding.logits(hidden), targets, unembedding.vocab_size, extras)[0]
+        logits = placed(unembedding.logits(hidden), "batch seq vocab")
+        return _scored(logits, targets, unembedding.vocab_size, extras)[0]
 
     split = _split(targets.shape[0], targets.shape[1], unembedding.weight.shape[0])
     losses: TokenLosses = jax.lax.map(lambda block: one_block(*block), split.cut((hidden, targets)))
@@ -110,7 +112,20 @@ def mean_loss(
         label_smoothing: see ``Extras``.
         z_loss: see ``Extras``.
     """
+    hidden, targets, shares = map(_apart, (hidden, targets, shares))
     return _fused(hidden, unembedding, targets, shares, Extras(label_smoothing, z_loss))
+
+
+def _apart(array: Array) -> Array:
+    """``[batch seq ...]`` with positions that lie on other devices as rows of their own.
+
+    Blocks along the sequence then never mix what several devices hold.
+    """
+    batch, seq, *rest = array.shape
+    parts = num_parts("seq", seq)
+    rows = array.reshape(batch, parts, seq // parts, *rest).swapaxes(0, 1)
+    rows = rows.reshape(parts * batch, seq // parts, *rest)
+    return placed(rows, " ".join(["tokens", "whole", *["whole"] * len(rest)]))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -133,31 +148,42 @@ def _fused_forward(
     extras: Extras,
 ) -> tuple[tuple[Array, Array], tuple[Array, Unembedding]]:
     """The loss, and its gradients for ``hidden`` and ``unembedding``."""
-    weight, vocab_size = unembedding.weight, unembedding.vocab_size
+    vocab_size = unembedding.vocab_size
+    weight = placed(unembedding.weight, "vocab whole")  # gathered once, not at every block
+    whole = Unembedding(weight, unembedding.bias, vocab_size)
+    parts = num_parts("tokens", targets.shape[0])
 
     def one_block(
-        sums: Unembedding, block: tuple[Array, Array, Array]
-    ) -> tuple[Unembedding, tuple[Array, Array, Array]]:
+        sums: tuple[Array, Array | None], block: tuple[Array, Array, Array]
+    ) -> tuple[tuple[Array, Array | None], tuple[Array, Array, Array]]:
         hidden, targets, shares = block
-        logits = unembedding.logits(hidden)
+        logits = placed(whole.logits(hidden), "tokens whole vocab")
         losses, log_z = _scored(logits, targets, vocab_size, extras)
         slope = shares[..., None] * _slope(logits, log_z, targets, vocab_size, extras)
         low = slope.astype(hidden.dtype)
-        sums = Unembedding(
-            sums.weight + _einsum32("btv,bte->ve", low, hidden),
-            None if sums.bias is None else sums.bias + slope.sum(axis=(0, 1)),
-            vocab_size,
-        )
+        # Each part of the rows has a sum of its own, so that parts on other devices are added once
+        # and not at every block.
+        weight_sum = sums[0] + _einsum32("pbtv,pbte->pve", apart(low), apart(hidden))
+        bias_sum = None if sums[1] is None else sums[1] + apart(slope).sum(axis=(1, 2))
         found = (losses.minimised * shares).sum(), (losses.losses * shares).sum()
-        return sums, (*found, jnp.einsum("btv,ve->bte", low, weight))
+        down = placed(jnp.einsum("btv,ve->bte", low, weight), "tokens whole whole")
+        return (placed(weight_sum, "tokens vocab whole"), bias_sum), (*found, down)
+
+    def apart(rows: Array) -> Array:
+        return rows.reshape(parts, -1, *rows.shape[1:])
 
     split = _split(targets.shape[0], targets.shape[1], unembedding.weight.shape[0])
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), unembedding)
+    zeros = jax.tree.map(
+        lambda leaf: jnp.zeros((parts, *leaf.shape), jnp.float32), (weight, unembedding.bias)
+    )
     sums, (objective, cross_entropy, slopes) = jax.lax.scan(
         one_block, zeros, split.cut((hidden, targets, shares))
     )
-    low = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), sums, unembedding)
-    return (objective.sum(), cross_entropy.sum()), (split.join(slopes), low)
+    low = jax.tree.map(
+        lambda leaf, like: leaf.sum(axis=0).astype(like.dtype), sums, (weight, unembedding.bias)
+    )
+    gradient = Unembedding(*low, vocab_size)
+    return (objective.sum(), cross_entropy.sum()), (split.join(slopes), gradient)
 
 
 def _fused_backward(
@@ -245,7 +271,7 @@ class _Split(NamedTuple):
 def _split(batch: int, seq: int, vocab: int) -> _Split:
     """Blocks of equal length, as few as keep the logits of each device in bounds."""
     limit = MAX_BLOCK_LOGITS.get(jax.default_backend(), ACCELERATOR_BLOCK_LOGITS)
-    limit *= min(jax.device_count(), batch)
+    limit *= num_parts("tokens", batch) * num_parts("vocab", vocab)
     length = max(1, min(seq, limit // (batch * vocab)))
     blocks = -(-seq // length)
     return _Split(seq, blocks, -(-seq // blocks))

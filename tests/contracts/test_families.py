@@ -11,6 +11,7 @@ import pytest
 from jax_lm.huggingface.convert import leaves_by_path
 from jax_lm.models.axes import parameter_axes
 from jax_lm.models.forward import forward
+from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.registry import FAMILIES, abstract_model, init_model
 from jax_lm.types import Batch
 from tests.contracts.family_cases import CONFIGS, SEQ, VOCABULARY
@@ -230,10 +231,12 @@ def test_the_initial_model_knows_nothing_and_drops_by_its_key(family):
     config = next(config for config in CONFIGS.values() if config.family == family)
     config = dataclasses.replace(config, dropout=0.5)
     model = jax.jit(init_model, static_argnums=1)(jax.random.key(0), config)
-    run = jax.jit(lambda key: forward(model, batch(), key=key))
-    first = run(jax.random.key(1))
-    np.testing.assert_array_equal(first, run(jax.random.key(1)))
-    assert not np.allclose(first, run(jax.random.key(2)))
+    run = jax.jit(lambda key, rows: forward(model, batch(), key=DropoutKey(key, rows)))
+    first = run(jax.random.key(1), jnp.arange(3))
+    np.testing.assert_array_equal(first, run(jax.random.key(1), jnp.arange(3)))
+    assert not np.allclose(first, run(jax.random.key(2), jnp.arange(3)))
+    moved = run(jax.random.key(1), jnp.array([0, 5, 2]))
+    assert [np.array_equal(a, b) for a, b in zip(first, moved, strict=True)] == [True, False, True]
     losses = -jax.nn.log_softmax(model.unembedding.logits(hidden(model, batch())))
     mean = np.take_along_axis(np.asarray(losses), OUTPUTS[..., None], axis=-1).mean()
     assert mean < np.log(VOCABULARY) + 0.5

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jax_lm.models.gpt2 import GPT2Config
-from jax_lm.optimizers import OptimizerConfig
+from jax_lm.optimizers.config import OptimizerConfig
 from jax_lm.training.config import (
     CheckpointConfig,
     DataConfig,

@@ -1,29 +1,34 @@
 """``jax-lm recipes``: what can be trained, what it costs and what it should reach."""
 
-import inspect
 from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
 
 from jax_lm.cli.arguments import parse
-from jax_lm.recipes.registry import RECIPES
+from jax_lm.recipes.describing import full, listing
+from jax_lm.recipes.registry import find_recipe
 
-DESCRIPTION = """The recipes with their cost and expected result.
+DESCRIPTION = """The recipes with their size, cost and expected result; all about those named.
 
-Example: jax-lm recipes
+Example: jax-lm recipes gpt2-norwegian
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """There is nothing to set."""
+    """Flags of ``jax-lm recipes``."""
+
+    names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Recipes to tell all about; default: the list."""
 
 
 def main(args: list[str]) -> None:
     """Run the verb."""
-    parse(Arguments, args, "jax-lm recipes", DESCRIPTION)
-    for name, recipe in RECIPES.items():
-        print(f"{name}\n{_indent(inspect.getdoc(recipe) or '')}\n")
-    print("`jax-lm train NAME --help` shows every setting; `jax-lm train NAME --show` its Python.")
-
-
-def _indent(text: str) -> str:
-    return "\n".join(f"  {line}" if line else "" for line in text.splitlines())
+    names = parse(Arguments, args, "jax-lm recipes", DESCRIPTION).names
+    for name in names:
+        print(*full(name, find_recipe(name)), "", sep="\n")
+    if not names:
+        print(*listing(), sep="\n")
+        print("`jax-lm recipes NAME` says all about one.")
+    print("`jax-lm train NAME --help` shows every setting, `jax-lm train NAME --show` its Python.")

@@ -1,11 +1,10 @@
 """``jax-lm train [RECIPE]``: a run, with any leaf of its configuration overridden."""
 
-import inspect
-
 from jax_lm.cli.arguments import take_flag
 from jax_lm.cli.train_arguments import configure
 from jax_lm.errors import UsageError
 from jax_lm.recipes.registry import RECIPES, find_recipe
+from jax_lm.recipes.showing import source_of
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.freed_memory import keep_freed_memory
 
@@ -18,7 +17,7 @@ the weights of a model; then no recipe is needed.
 --objective NAME chooses what is learned: causal-lm, masked-lm, span-corruption, denoising, seq2seq
 or dialogue.
 
-Example: jax-lm train gpt2-small --data.train features/train --data.validation features/held-out
+Example: jax-lm train gpt2-norwegian --data.train features/train --data.validation features/held-out
          --tokens 2e9 --batch-size 64 --run-dir runs/web
 """
 
@@ -36,7 +35,7 @@ def main(args: list[str]) -> None:
     if show and not named:
         raise UsageError("--show prints a recipe: name one, as in jax-lm train quickstart --show")
     if show:
-        print(inspect.getsource(inspect.getmodule(recipe) or recipe))
+        print(source_of(recipe))
         return
     prog = f"jax-lm train {args[0]}" if named else "jax-lm train [RECIPE]"
     config = configure(recipe(), rest, prog, DESCRIPTION)

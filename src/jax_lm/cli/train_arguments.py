@@ -30,8 +30,9 @@ def configure(default: TrainConfig, args: list[str], prog: str, description: str
         JaxLMError: a file cannot be read.
         UsageError: a flag, key, preset or objective is not known.
     """
+    shaped = default.init_from  # weights whose shape stands in the recipe: not read before the run
     default, rest = read_config_file(default, args)
-    default, rest = _with_model(default, rest)
+    default, rest = _with_model(default, rest, shaped)
     default, rest = _with_objective(default, rest)
     for names in (LENGTHS, BATCHES):  # a flag for one of them takes the place of another
         flags = {name: _is_given(name, rest) for name in names}
@@ -42,7 +43,9 @@ def configure(default: TrainConfig, args: list[str], prog: str, description: str
     return parse(tyro.conf.AvoidSubcommands[TrainConfig], rest, prog, description, default)
 
 
-def _with_model(default: TrainConfig, args: list[str]) -> tuple[TrainConfig, list[str]]:
+def _with_model(
+    default: TrainConfig, args: list[str], shaped: str | None
+) -> tuple[TrainConfig, list[str]]:
     place, rest = take_value(args, "--model.config")
     weights, others = take_value(args, "--init-from")
     if place is not None and weights is not None:
@@ -53,7 +56,7 @@ def _with_model(default: TrainConfig, args: list[str]) -> tuple[TrainConfig, lis
         default, rest = replace(default, init_from=weights), others
     if place is not None:
         model = model_config(place)
-    elif weights is not None:
+    elif weights not in (None, shaped):
         from jax_lm.pretrained import find_model
 
         model = find_model(weights).config()

@@ -8,8 +8,10 @@ import dataclasses
 from typing import Any, get_args, get_type_hints
 
 import equinox as eqx
+import jax
 
 from jax_lm.errors import JaxLMError
+from jax_lm.models.layers.low_rank import LowRank
 
 
 def parameter_axes(module: eqx.Module, prefix: tuple[str, ...] = ()) -> Any:
@@ -19,13 +21,16 @@ def parameter_axes(module: eqx.Module, prefix: tuple[str, ...] = ()) -> Any:
         JaxLMError: an array field whose annotation names no axes.
     """
     hints = get_type_hints(type(module))
-    axes = {}
+    axes: dict[str, Any] = {}
     for field in dataclasses.fields(module):
         value = getattr(module, field.name)
         if field.metadata.get("static", False) or value is None:
             continue
         path = f"{type(module).__name__}.{field.name}"
-        if isinstance(value, eqx.Module):
+        if isinstance(value, LowRank):
+            names = (*prefix, *_annotated(hints[field.name], path))
+            axes[field.name] = _low_rank_axes(value, names)
+        elif isinstance(value, eqx.Module):
             stacked = (*prefix, "layers") if field.name == "blocks" else prefix
             axes[field.name] = parameter_axes(value, stacked)
         else:
@@ -35,6 +40,17 @@ def parameter_axes(module: eqx.Module, prefix: tuple[str, ...] = ()) -> Any:
         module,
         list(axes.values()),
     )
+
+
+def _low_rank_axes(value: LowRank, names: tuple[str, ...]) -> LowRank:
+    """Of a weight and its factors, which share its axes between them."""
+    stacked = names[:1] if names[0] == "layers" else ()
+    cut = len(names) if value.a is None else value.a.ndim - 1
+    axes = names, (*names[:cut], "low_rank"), (*stacked, "low_rank", *names[cut:])
+    arrays = value.weight, value.a, value.b
+    kept = [AxisNames(one) for one, array in zip(axes, arrays, strict=True) if array is not None]
+    named: LowRank = jax.tree.unflatten(jax.tree.structure(value), kept)
+    return named
 
 
 class AxisNames(tuple[str, ...]):

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.models.layers.init import normal
+from jax_lm.models.layers.low_rank import merged
 from jax_lm.types import ModelKind
 
 Config = TypeVar("Config", bound="ModelConfig")
@@ -109,7 +110,7 @@ def divided(config: ModelConfig, heads: int) -> int:
 class Unembedding(eqx.Module):
     """The output matrix: logits = hidden @ weight.T + bias, for the ids that exist."""
 
-    weight: Float[Array, "vocab embed"]
+    weight: Float[Array, "vocab embed"] = eqx.field(converter=merged)
     bias: Float[Array, "vocab"] | None
     vocab_size: int = eqx.field(static=True)
     """Ids that exist; what lies beyond is padding of the matrix."""

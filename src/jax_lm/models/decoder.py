@@ -5,11 +5,13 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Float, Int, Key
+from jaxtyping import Array, DTypeLike, Float, Int
 
 from jax_lm.models.base import Unembedding
+from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.kv_cache import KVCache, LayerCache, empty_cache
 from jax_lm.models.layers.mask import AttentionMask, cached_mask, causal_mask, token_positions
+from jax_lm.models.layers.stack import RematPolicy
 
 
 class Decoder(eqx.Module):
@@ -35,8 +37,8 @@ class Decoder(eqx.Module):
         mask: AttentionMask,
         caches: LayerCache | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Final hidden states, and the caches with these tokens' keys and values."""
@@ -52,8 +54,8 @@ class Decoder(eqx.Module):
         *,
         segment_ids: Int[Array, "batch seq"] | None = None,
         positions: Int[Array, "#batch seq"] | None = None,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch seq embed"]:
         """Final hidden states of whole sequences, each position seeing itself and what is before.
@@ -63,7 +65,7 @@ class Decoder(eqx.Module):
             segment_ids: documents of a row, from 1, that do not see each other; 0 is padding.
             positions: of each token in its document; None: counted from the document's start.
             key: for dropout; None: inference.
-            remat: recompute block activations in the backward pass.
+            remat: what the backward pass recomputes of the blocks instead of keeping.
             unroll: trace every block on its own.
         """
         if positions is None:

@@ -4,10 +4,12 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from jax_lm.models.base import Unembedding
+from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.mask import AttentionMask, bidirectional_mask, token_positions
+from jax_lm.models.layers.stack import RematPolicy
 
 
 class Encoder(eqx.Module):
@@ -27,8 +29,8 @@ class Encoder(eqx.Module):
         positions: Int[Array, "#batch seq"],
         mask: AttentionMask,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch seq embed"]:
         """Final hidden states, ready for the output matrix."""
@@ -39,8 +41,8 @@ class Encoder(eqx.Module):
         *,
         segment_ids: Int[Array, "batch seq"] | None = None,
         positions: Int[Array, "#batch seq"] | None = None,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch seq embed"]:
         """Final hidden states, ready for the output matrix.
@@ -51,7 +53,7 @@ class Encoder(eqx.Module):
                 None: no padding.
             positions: of each token in its document; None: counted from the document's start.
             key: for dropout; None: inference.
-            remat: recompute block activations in the backward pass.
+            remat: what the backward pass recomputes of the blocks instead of keeping.
             unroll: trace every block on its own.
         """
         if positions is None:

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Float, Int, Key
+from jaxtyping import Array, DTypeLike, Float, Int
 
 from jax_lm.models.base import Unembedding
-from jax_lm.models.layers.dropout import split_key
+from jax_lm.models.layers.dropout import DropoutKey, split_key
 from jax_lm.models.layers.kv_cache import LayerCache, empty_cache
 from jax_lm.models.layers.mask import AttentionMask, cached_mask, causal_mask, cross_mask
+from jax_lm.models.layers.stack import RematPolicy
 
 
 class DecoderCaches(NamedTuple):
@@ -58,8 +59,8 @@ class EncoderDecoder(eqx.Module):
         input_ids: Int[Array, "batch slots"],
         segment_ids: Int[Array, "batch slots"] | None = None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch slots embed"]:
         """The input, read; padding has segment 0."""
@@ -76,8 +77,8 @@ class EncoderDecoder(eqx.Module):
         encoded: Float[Array, "batch slots embed"] | None,
         caches: DecoderCaches | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], DecoderCaches | None]:
         """Final hidden states of output positions.
@@ -88,7 +89,7 @@ class EncoderDecoder(eqx.Module):
             encoded: the input, read; None where ``caches`` remember it.
             caches: of earlier tokens and of the input; the first mask then says the slots.
             key: for dropout; None: inference.
-            remat: recompute block activations in the backward pass.
+            remat: what the backward pass recomputes of the blocks instead of keeping.
             unroll: trace every block on its own.
         """
 
@@ -98,8 +99,8 @@ class EncoderDecoder(eqx.Module):
         decoder_input_ids: Int[Array, "batch seq"],
         *,
         segment_ids: Int[Array, "batch slots"] | None = None,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch seq embed"]:
         """Final hidden states of the output; each sees the whole input and the output before it.
@@ -109,7 +110,7 @@ class EncoderDecoder(eqx.Module):
             decoder_input_ids: the targets, one place later; padding belongs on the right.
             segment_ids: 0 where the input is padding; None: no padding.
             key: for dropout; None: inference.
-            remat: recompute block activations in the backward pass.
+            remat: what the backward pass recomputes of the blocks instead of keeping.
             unroll: trace every block on its own.
         """
         keys = split_key(key, 2)

@@ -4,18 +4,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder import Encoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
+from jax_lm.models.layers.dropout import DropoutKey
+from jax_lm.models.layers.stack import RematPolicy
 from jax_lm.types import Batch
 
 Model = Decoder | Encoder | EncoderDecoder
 
 
 def forward(
-    model: Model, batch: Batch, *, key: Key[Array, ""] | None = None, remat: bool = False
+    model: Model, batch: Batch, *, key: DropoutKey | None = None, remat: RematPolicy = "none"
 ) -> Float[Array, "batch target_seq embed"]:
     """Hidden states of every target of a batch, ready for ``model.unembedding``.
 
@@ -23,7 +25,7 @@ def forward(
         model: of any family, in the dtype of the computation.
         batch: its arrays on the device.
         key: for dropout; None: inference.
-        remat: recompute block activations in the backward pass.
+        remat: what the backward pass recomputes of the blocks instead of keeping.
     """
     arrays: Any = jax.tree.map(jnp.asarray, batch)
     options: dict[str, Any] = {"segment_ids": arrays.segment_ids, "key": key, "remat": remat}

@@ -17,13 +17,14 @@ from jax_lm.models.base import ModelConfig, Unembedding, divided, token_table
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.layers.activations import Activation
 from jax_lm.models.layers.attention import Attention
-from jax_lm.models.layers.dropout import dropout, split_key
+from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
+from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import normal
 from jax_lm.models.layers.kv_cache import LayerCache
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
-from jax_lm.models.layers.stack import apply_blocks, stack
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class Block(eqx.Module):
         mask: AttentionMask,
         cache: LayerCache | None = None,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Hidden states after the block, and the cache with this block's keys and values."""
         keys = split_key(key, 3)
@@ -147,13 +148,13 @@ class GPT2(Decoder):
         mask: AttentionMask,
         caches: LayerCache | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Embed, run the blocks, normalise."""
         embedding_key, blocks_key = split_key(key, 2)
-        x = self.token_embedding[input_ids] + self.position_embedding[positions]
+        x = lookup(self.token_embedding, input_ids) + self.position_embedding[positions]
         x = dropout(x, self.config.dropout, embedding_key)
         x, caches = apply_blocks(
             lambda block, x, cache, key: block(x, mask, cache, key=key),

@@ -17,7 +17,8 @@ from jax_lm.errors import UsageError
 from jax_lm.models.base import ModelConfig, Unembedding, divided, token_table
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.layers.activations import Activation
-from jax_lm.models.layers.dropout import dropout, split_key
+from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
+from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import Initialization, residual_std
 from jax_lm.models.layers.kv_cache import LayerCache
@@ -25,7 +26,7 @@ from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
 from jax_lm.models.layers.rotary import Rotation, frequencies, rotation
 from jax_lm.models.layers.rotary_attention import RotaryAttention, zero_biases
-from jax_lm.models.layers.stack import apply_blocks, stack
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +131,7 @@ class Block(eqx.Module):
         rotation: Rotation,
         cache: LayerCache | None = None,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Hidden states after the block, and the cache with this block's keys and values."""
         keys = split_key(key, 3)
@@ -183,14 +184,14 @@ class GPTNeoX(Decoder):
         mask: AttentionMask,
         caches: LayerCache | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Embed, run the blocks, normalise."""
         config = self.config
         embedding_key, blocks_key = split_key(key, 2)
-        x = dropout(self.token_embedding[input_ids], config.dropout, embedding_key)
+        x = dropout(lookup(self.token_embedding, input_ids), config.dropout, embedding_key)
         turns = rotation(positions, frequencies(config.rotary_dim, config.rotary_base))
         x, caches = apply_blocks(
             lambda block, x, cache, key: block(x, mask, turns, cache, key=key),

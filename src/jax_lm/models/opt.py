@@ -12,20 +12,21 @@ from typing import Literal
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from jax_lm.models.base import ModelConfig, Unembedding, divided, token_table
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.layers.activations import Activation
 from jax_lm.models.layers.attention import Attention
-from jax_lm.models.layers.dropout import dropout, split_key
+from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
+from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import normal
 from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.low_rank import contract
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
-from jax_lm.models.layers.stack import apply_blocks, stack
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
 
 POSITION_OFFSET = 2
 """Row of the first position: fairseq, where OPT comes from, kept row 1 for padding and 0 unused."""
@@ -129,7 +130,7 @@ class Block(eqx.Module):
         mask: AttentionMask,
         cache: LayerCache | None = None,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Hidden states after the block, and the cache with this block's keys and values."""
         keys = split_key(key, 3)
@@ -196,14 +197,14 @@ class OPT(Decoder):
         mask: AttentionMask,
         caches: LayerCache | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Embed, run the blocks, normalise; both ends projected where the widths differ."""
-        x = self.token_embedding[input_ids]
+        x = lookup(self.token_embedding, input_ids)
         if self.project_in_weight is not None:
-            x = jnp.einsum("btw,we->bte", x, self.project_in_weight)
+            x = contract("btw,we->bte", x, self.project_in_weight)
         x = x + self.position_embedding[positions + POSITION_OFFSET]
         x, caches = apply_blocks(
             lambda block, x, cache, key: block(x, mask, cache, key=key),
@@ -217,7 +218,7 @@ class OPT(Decoder):
         if self.final_norm is not None:
             x = self.final_norm(x)
         if self.project_out_weight is not None:
-            x = jnp.einsum("bte,ew->btw", x, self.project_out_weight)
+            x = contract("bte,ew->btw", x, self.project_out_weight)
         return x, caches
 
 

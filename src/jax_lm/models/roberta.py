@@ -20,12 +20,14 @@ from jax_lm.models.base import ModelConfig, TokenIds, Unembedding, divided, toke
 from jax_lm.models.encoder import Encoder
 from jax_lm.models.layers.activations import ACTIVATIONS, Activation
 from jax_lm.models.layers.attention import Attention
-from jax_lm.models.layers.dropout import dropout, split_key
+from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
+from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import normal
+from jax_lm.models.layers.low_rank import contract
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
-from jax_lm.models.layers.stack import apply_blocks, stack
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
 from jax_lm.types import ModelKind
 
 
@@ -161,7 +163,7 @@ class Block(eqx.Module):
         x: Float[Array, "batch seq embed"],
         mask: AttentionMask,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> Float[Array, "batch seq embed"]:
         """Hidden states after the block."""
         keys = split_key(key, 3)
@@ -191,7 +193,7 @@ class Head(eqx.Module):
 
     def __call__(self, x: Float[Array, "batch seq embed"]) -> Float[Array, "batch seq embed"]:
         """Apply to every position alone."""
-        y = jnp.einsum("bte,ef->btf", x, self.dense_weight) + self.dense_bias[None, None, :]
+        y = contract("bte,ef->btf", x, self.dense_weight) + self.dense_bias[None, None, :]
         return self.norm(ACTIVATIONS[self.activation](y))
 
 
@@ -242,13 +244,13 @@ class Roberta(Encoder):
         positions: Int[Array, "#batch seq"],
         mask: AttentionMask,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch seq embed"]:
         """Embed, run the blocks, apply the head."""
         embedding_key, blocks_key = split_key(key, 2)
-        x = self.token_embedding[input_ids] + self.type_embedding[:1, None]
+        x = lookup(self.token_embedding, input_ids) + self.type_embedding[:1, None]
         x = x + self.position_embedding[positions + self.config.first_position]
         x = dropout(self.embedding_norm(x), self.config.dropout, embedding_key)
         x, _ = apply_blocks(

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from jax_lm.checkpoints import list_steps, newest_valid, read_progress, step_directory
 from jax_lm.errors import JaxLMError
-from jax_lm.huggingface.convert import read_model
+from jax_lm.huggingface.convert import ShardingOf, read_model
 from jax_lm.huggingface.directory import load_config, load_model, refuse_larger
 from jax_lm.huggingface.families import config_from_json, family_of
 from jax_lm.huggingface.hub import model_directory
@@ -60,19 +60,24 @@ class FoundModel:
             return config_from_json(values, str(self.path / PARAMS_FILE))
         return load_config(self.path)
 
-    def read(self) -> Model:
+    def read(self, sharding_of: ShardingOf | None = None) -> Model:
         """The model, float32.
+
+        Args:
+            sharding_of: where its arrays go; None: the default device.
 
         Raises:
             JaxLMError: its files are damaged, or the model is not one we know.
         """
         model: Model
         if self.layout == "jax-lm":
-            model = read_own(self.path)
+            model = read_own(self.path, sharding_of)
         elif self.layout == "llama":
             model = _read_official(self.path)
+            if sharding_of is not None:
+                model = jax.device_put(model, sharding_of(model))
         else:
-            model = load_model(self.path)
+            model = load_model(self.path, sharding_of=sharding_of)
         return model
 
 

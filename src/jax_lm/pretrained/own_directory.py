@@ -3,9 +3,11 @@
 It is laid out as a step checkpoint is, without what belongs to training.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from jax_lm.checkpoints import (
@@ -17,25 +19,45 @@ from jax_lm.checkpoints import (
 )
 from jax_lm.dataclass_json import from_json, to_json
 from jax_lm.errors import JaxLMError
-from jax_lm.huggingface.convert import leaves_by_path
+from jax_lm.huggingface.convert import ShardingOf, leaves_by_path
 from jax_lm.huggingface.replacing import replacing
 from jax_lm.models.forward import Model
+from jax_lm.models.low_rank import LoraConfig, merged, with_low_rank
 from jax_lm.models.registry import FAMILIES, abstract_model
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.pretrained import load_tokenizer
 
 ARRAYS = "model"
+AVERAGE = "average"
 TOKENIZER = "tokenizer"
 
 
-def read_own(directory: Path) -> Any:
+def read_own(directory: Path, sharding_of: ShardingOf | None = None) -> Any:
     """The model of a step checkpoint or of a directory that ``write_own`` made.
+
+    Where training kept an average of the weights, that is the model; low-rank factors are merged.
+
+    Args:
+        directory: what was written.
+        sharding_of: where the arrays go; None: the default device.
 
     Raises:
         JaxLMError: files are damaged, or the model is not one we know.
     """
     verify_checkpoint(directory)
-    return restore_arrays(directory / ARRAYS, abstract_model(read_own_config(directory)))
+    model = abstract_model(read_own_config(directory))
+    lora = from_json(LoraConfig, read_config(directory).get("lora", {}), str(directory))
+    if lora.rank:
+        model = jax.eval_shape(partial(with_low_rank, config=lora), jax.random.key(0), model)
+    if sharding_of is not None:
+        model = jax.tree.map(_placed, model, sharding_of(model))
+    average = directory / AVERAGE
+    read = restore_arrays(average if average.is_dir() else directory / ARRAYS, model)
+    return merged(read) if lora.rank else read
+
+
+def _placed(leaf: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
 
 def read_own_config(directory: Path) -> Any:

@@ -1,7 +1,7 @@
 """The run of ``jax-lm quickstart``."""
 
 from jax_lm.models.gpt2 import GPT2Config
-from jax_lm.optimizers import OptimizerConfig
+from jax_lm.optimizers.config import OptimizerConfig
 from jax_lm.training.config import (
     CheckpointConfig,
     EvaluationConfig,
@@ -13,6 +13,7 @@ from jax_lm.training.config import (
 def quickstart() -> TrainConfig:
     """A small GPT-2 that learns Python from the interpreter's standard library.
 
+    Size: 1.1 M parameters with a vocabulary of 1,024.
     Data: the SPEC ``stdlib?split=train``, a byte-level BPE vocabulary of 1024.
     Cost: about three minutes on 2 CPU cores, 1.4 GB of memory.
     Reaches: about 1.9 bits per byte on held-out files, where xz -9 reaches about 2.0.

@@ -7,6 +7,7 @@ from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
+from jax_lm.trackers.base import Histogram
 from jax_lm.trackers.samples import whole_text
 
 LINE_SECONDS = 5.0
@@ -156,6 +157,9 @@ class ConsoleTracker:
         whole = whole_text(prompt, text)
         lines = "\n".join(f"    | {line}" for line in whole.splitlines())
         self.progress.message(f"step {step:,}  sample:\n{lines}")
+
+    def histogram(self, step: int, values: Mapping[str, Histogram]) -> None:
+        """A terminal has no room for distributions."""
 
     def close(self) -> None:
         """End the bar or print the last line."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jax_lm.errors import JaxLMError
+from jax_lm.trackers.base import Histogram
 
 NONFINITE = "_nonfinite"
 """The key that lists the metrics JSON has no number for: NaN and the infinities, written null."""
@@ -52,6 +53,9 @@ class JsonlTracker:
 
     def sample(self, step: int, prompt: str, text: str) -> None:
         """Samples have files of their own."""
+
+    def histogram(self, step: int, values: Mapping[str, Histogram]) -> None:
+        """Distributions are no metrics: they are left to others."""
 
     def close(self) -> None:
         """Close the file."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from jax_lm.trackers.base import Histogram
+
 HEADER = re.compile(r'^--- prompt: (".*")\n', re.MULTILINE)
 
 
@@ -45,6 +47,9 @@ class SamplesTracker:
         temporary = path.with_name(f"_{path.name}.tmp")
         temporary.write_text(self._written, encoding="utf-8", errors="replace", newline="")
         temporary.replace(path)
+
+    def histogram(self, step: int, values: Mapping[str, Histogram]) -> None:
+        """Distributions are left to others."""
 
     def close(self) -> None:
         """Nothing is held open."""

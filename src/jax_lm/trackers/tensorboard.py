@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jax_lm.trackers.base import Histogram
 from jax_lm.trackers.samples import whole_text
 
 FLUSH_SECONDS = 10
 
 
 class TensorboardTracker:
-    """Scalars under their own names, samples as text."""
+    """Scalars and histograms under their own names, samples as text."""
 
     def __init__(self, directory: Path, *, resume_step: int | None = None) -> None:
         """Write into ``directory``; TensorBoard then hides what lies past ``resume_step``."""
@@ -38,6 +39,23 @@ class TensorboardTracker:
             indented = "\n".join(f"    {line}" for line in whole.splitlines())
             tag = f"samples/{prompt.strip()[:40] or 'unprompted'}"
             self._writer.add_text(_encodable(tag), _encodable(indented), step)
+
+    def histogram(self, step: int, values: Mapping[str, Histogram]) -> None:
+        """Add each distribution to its parameter's."""
+        if self._writer is not None:
+            for name, (counts, edges) in values.items():
+                middles = (edges[1:] + edges[:-1]) / 2
+                self._writer.add_histogram_raw(
+                    name,
+                    min=float(edges[0]),
+                    max=float(edges[-1]),
+                    num=int(counts.sum()),
+                    sum=float(counts @ middles),
+                    sum_squares=float(counts @ middles**2),
+                    bucket_limits=edges[1:].tolist(),
+                    bucket_counts=counts.tolist(),
+                    global_step=step,
+                )
 
     def close(self) -> None:
         """Flush and close the event file."""

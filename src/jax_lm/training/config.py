@@ -11,7 +11,7 @@ from jax_lm.models.low_rank import LoraConfig
 from jax_lm.models.registry import FamilyConfig
 from jax_lm.objectives.causal_lm import CausalLMConfig
 from jax_lm.objectives.registry import ObjectiveConfig
-from jax_lm.optimizers import OptimizerConfig
+from jax_lm.optimizers.config import OptimizerConfig
 from jax_lm.preprocessing.cutting.modes import Mode
 from jax_lm.sharding.mesh import MeshConfig
 
@@ -49,10 +49,17 @@ class EvaluationConfig:
     """Rows of each held-out set that are scored; None is all of them."""
     at_start: bool = True
     """Evaluate before the first step too."""
-    sample_prompt: str = ""
-    """Text that the sample after each evaluation continues; empty starts a new document."""
+    sample_prompt: str | tuple[str, ...] = ""
+    """Text that the sample after each evaluation continues, or several such texts; empty starts a
+    new document."""
     sample_tokens: int = 64
-    """Length of that sample in tokens; 0 writes none."""
+    """Length of a sample in tokens; 0 writes none."""
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """Texts that samples continue."""
+        given = self.sample_prompt
+        return (given,) if isinstance(given, str) else given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +132,7 @@ class TrainConfig:
     batch_size: int | None = None
     """Rows a step over all devices (give exactly one of batch_size, batch_size_per_device)."""
     batch_size_per_device: int | None = None
-    """Rows a step on each device."""
+    """Rows a step on each device, or on each group of devices that share rows."""
     accumulation_steps: int = 1
     """Parts that a batch is computed in, one after the other: less memory, the same gradient."""
     seed: int = 0

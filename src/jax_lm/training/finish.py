@@ -8,6 +8,7 @@ from jax_lm.huggingface.directory import write_directory
 from jax_lm.huggingface.model_card import model_card
 from jax_lm.models.forward import Model
 from jax_lm.objectives.registry import described
+from jax_lm.optimizers import config as optimizers
 from jax_lm.trackers.jsonl import read_metrics
 from jax_lm.trackers.report import write_report
 from jax_lm.training.config import TrainConfig
@@ -46,7 +47,6 @@ def finish(
 def _facts(
     config: TrainConfig, plan: Plan, data: TrainingData, progress: Progress
 ) -> dict[str, Any]:
-    optimizer = config.optimizer
     return {
         "data": data.source,
         "objective": described(config.objective),
@@ -55,10 +55,7 @@ def _facts(
         "tokens": f"{progress.tokens:,}",
         "epochs": f"{progress.position / plan.rows:.2f}",
         "batch": f"{plan.batch_size} rows of {plan.sequence_length} tokens",
-        "optimizer": (
-            f"AdamW, peak learning rate {optimizer.learning_rate:g}, {optimizer.schedule} to "
-            f"{optimizer.min_learning_rate:g}, weight decay {optimizer.weight_decay:g}"
-        ),
+        "optimizer": optimizers.described(config.optimizer),
         "computed in": config.dtype,
         "seed": config.seed,
     }

@@ -1,28 +1,38 @@
 """Training itself, in the order it happens: step, log, evaluate, save."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
-from time import monotonic
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import Literal
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints import Progress, list_steps, step_directory
+from jax_lm.checkpoints.layout import Progress, list_steps, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
-from jax_lm.optimizers import learning_rate
+from jax_lm.optimizers.schedule import learning_rate
 from jax_lm.sharding.placing import batch_sharding, put_batch
 from jax_lm.trackers.base import Tracker
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
+from jax_lm.training.device_memory import memory_gb
+from jax_lm.training.histograms import Histograms
 from jax_lm.training.plan import Plan
+from jax_lm.training.profile import Profile
 from jax_lm.training.run_directory import RunDirectory
 from jax_lm.training.signals import StopRequest
+from jax_lm.training.stall import Watchdog
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import StepMetrics, TrainStep
 from jax_lm.training.throughput import Throughput
 from jax_lm.types import Batch
+
+
+Ending = Literal["signal", "time"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +46,20 @@ class Job:
     train_step: TrainStep
     tracker: Tracker
     throughput: Throughput
-    evaluate: Callable[[TrainState, int], None]
-    """Log held-out metrics and a sample of a step, unless they already are."""
-    save: Callable[[TrainState, Progress], bool]
-    """Write a checkpoint; False where that failed and training may go on."""
+    evaluate: Callable[[TrainState, int], Mapping[str, float]]
+    """Log held-out metrics and samples of a step, unless they already are; returns the metrics."""
+    histograms: Histograms
+    """Distributions of the gradients of the step to come."""
+    improves: Callable[[Mapping[str, float]], bool]
+    """Whether held-out metrics are the best so far, so that their step is worth a checkpoint."""
+    save: Callable[[TrainState, Progress, Mapping[str, float]], object]
+    """Write a checkpoint, given the step's held-out metrics, unless it is there already."""
     stop: StopRequest
+    watchdog: Watchdog
+    """Is told what the loop does."""
+    say: Callable[[str], None]
+    began: float
+    """When the run started, of ``perf_counter``."""
 
 
 def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Progress]:
@@ -52,45 +71,79 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
         JaxLMError: too many steps in a row had a loss or gradient that is not finite.
     """
     config, plan = job.config, job.plan
-    minutes = float("inf") if config.max_time is None else config.max_time
-    deadline = monotonic() + 60 * minutes
+    deadline = monotonic() + 60 * (float("inf") if config.max_time is None else config.max_time)
     previous: StepMetrics | None = None
-    saved = progress.step if progress.step else None
-    _evaluate(job, state, progress)
-    with _open_loader(job, progress) as loader:
+    ending: Ending | None = None
+    held_out = _first_evaluation(job, state, progress)
+    profile = Profile(Path(config.run_dir) / "profile", config.profile, job.say)
+    with _open_loader(job, progress) as loader, closing(profile):
         batches = iter(loader)
-        while progress.step < plan.steps and not job.stop and monotonic() < deadline:
-            batch = next(batches)
-            state, metrics = job.train_step(state, put_batch(batch, batch_sharding(job.mesh)))
-            tokens = _num_tokens(batch)
-            if previous is None:  # the first step is compilation, not training
-                jax.block_until_ready(metrics.loss)
-                job.throughput.start()
+        while progress.step < plan.steps and (ending := _should_stop(job, deadline)) is None:
+            step = progress.step + 1
+            job.watchdog.step(step)
+            batch = _next_batch(job, batches)
+            placed, tokens = put_batch(batch, batch_sharding(job.mesh)), _num_tokens(batch)
+            if config.tracking.histograms and step % config.tracking.histograms == 0:
+                _histograms(job, state, placed, step)
+            if previous is None:
+                state, metrics = _first_step(job, state, placed)
             else:
-                job.throughput.count(tokens)
-                _refuse_divergence(job, previous, progress, loader)
+                with job.watchdog.phase("computing"), profile.step(step, state):
+                    state, metrics = job.train_step(state, placed)
+                    job.throughput.count(tokens)
+                    _refuse_divergence(job, previous, progress, loader)
+                profile.after(state)
             previous = metrics
             progress = replace(
                 progress,
-                step=progress.step + 1,
+                step=step,
                 position=loader.position,
                 tokens=progress.tokens + tokens,
+                batch_size=plan.batch_size,
             )
-            if _due(progress.step, config.tracking.every, plan):
+            if _due(step, config.tracking.every, plan):
                 _log(job, metrics, progress)
-            if _due(progress.step, config.evaluation.every, plan):
-                _evaluate(job, state, progress)
-            if _due(progress.step, config.checkpoint.every, plan):
-                saved = progress.step if _save(job, state, progress) else saved
+            held_out = {}
+            if _due(step, config.evaluation.every, plan):
+                held_out = _evaluate(job, state, progress)
+            if _due(step, config.checkpoint.every, plan) or job.improves(held_out):
+                _save(job, state, progress, held_out)
         if previous is not None:
             _refuse_divergence(job, previous, progress, loader)
-    if previous is not None and progress.step < plan.steps and not job.stop:  # time is up
+    if ending == "time" and previous is not None:
         if not _due(progress.step, config.tracking.every, plan):
             _log(job, previous, progress)
-        job.evaluate(state, progress.step)
-    if saved != progress.step:
-        _save(job, state, progress)
+        held_out = _evaluate(job, state, progress) or held_out
+    _save(job, state, progress, held_out)
     return state, progress
+
+
+def _should_stop(job: Job, deadline: float) -> Ending | None:
+    """Why to take no further step, if so: a signal came, or the time is up."""
+    if job.stop:
+        return "signal"
+    return "time" if monotonic() >= deadline else None
+
+
+def _next_batch(job: Job, batches: Iterator[Batch]) -> Batch:
+    with job.watchdog.phase("waiting for data"), job.throughput.waiting():
+        return next(batches)
+
+
+def _first_step(job: Job, state: TrainState, batch: Batch) -> tuple[TrainState, StepMetrics]:
+    """The first step is compilation, not training: its time is told and counts nowhere."""
+    called = perf_counter()
+    with job.watchdog.phase("compiling the training step"):
+        state, metrics = job.train_step(state, batch)
+    compiled = perf_counter() - called
+    with job.watchdog.phase("computing"):
+        jax.block_until_ready(metrics.loss)
+    job.say(
+        f"started   first step after {perf_counter() - job.began:.1f} s "
+        f"(compiled in {compiled:.1f} s)"
+    )
+    job.throughput.start()
+    return state, metrics
 
 
 def _open_loader(job: Job, progress: Progress) -> Loader:
@@ -130,19 +183,33 @@ def _log(job: Job, metrics: StepMetrics, progress: Progress) -> None:
         "train/learning_rate": float(rate),
         "train/tokens": float(progress.tokens),
         "train/skipped_steps": float(skipped),
+        "train/memory_gb": memory_gb(),
     }
+    if job.config.dtype == "float16":
+        values["train/loss_scale"] = float(metrics.loss_scale)
     job.tracker.log(progress.step, values | job.throughput.read())
 
 
-def _evaluate(job: Job, state: TrainState, progress: Progress) -> None:
-    if _due(progress.step, job.config.evaluation.every, job.plan) or progress.step == 0:
-        with job.throughput.excluded():
-            job.evaluate(state, progress.step)
+def _histograms(job: Job, state: TrainState, batch: Batch, step: int) -> None:
+    with job.throughput.excluded(), job.watchdog.phase("counting gradients"):
+        job.tracker.histogram(step, job.histograms(state, batch))
 
 
-def _save(job: Job, state: TrainState, progress: Progress) -> bool:
-    with job.throughput.excluded():
-        return job.save(state, progress)
+def _first_evaluation(job: Job, state: TrainState, progress: Progress) -> Mapping[str, float]:
+    """Before the first step where asked for, or where a killed run left one out."""
+    settings, step = job.config.evaluation, progress.step
+    due = _due(step, settings.every, job.plan) if step else settings.at_start
+    return _evaluate(job, state, progress) if due else {}
+
+
+def _evaluate(job: Job, state: TrainState, progress: Progress) -> Mapping[str, float]:
+    with job.throughput.excluded(), job.watchdog.phase("evaluating"):
+        return job.evaluate(state, progress.step)
+
+
+def _save(job: Job, state: TrainState, progress: Progress, held_out: Mapping[str, float]) -> None:
+    with job.throughput.excluded(), job.watchdog.phase("saving"):
+        job.save(state, progress, held_out)
 
 
 def _last_checkpoint(job: Job) -> str:

@@ -35,13 +35,19 @@ class Plan:
         return self.steps * self.batch_size / self.rows
 
 
-def make_plan(config: TrainConfig, *, rows: int, num_devices: int) -> Plan:
+def make_plan(config: TrainConfig, *, rows: int, row_shards: int = 1) -> Plan:
     """Resolve a configuration.
 
+    Args:
+        config: of the run.
+        rows: of the training set.
+        row_shards: parts that the mesh splits the rows of a batch into.
+
     Raises:
-        UsageError: not exactly one length or batch is given, or it comes to nothing.
+        UsageError: not exactly one length or batch is given, it comes to nothing, or it does not
+            divide by the parts it is computed in.
     """
-    batch_size = _batch_size(config, num_devices)
+    batch_size = _batch_size(config, row_shards)
     length = config.sequence_length
     unit = _only(config, LENGTHS)
     steps_per_unit = {
@@ -74,14 +80,16 @@ def _only(config: TrainConfig, names: tuple[str, ...]) -> str:
     return exactly_one({name: getattr(config, name) for name in names}, names)
 
 
-def _batch_size(config: TrainConfig, num_devices: int) -> int:
+def _batch_size(config: TrainConfig, row_shards: int) -> int:
     if _only(config, BATCHES) == "batch_size_per_device":
-        batch_size = (config.batch_size_per_device or 0) * num_devices
+        batch_size = (config.batch_size_per_device or 0) * row_shards
     else:
         batch_size = config.batch_size or 0
-    if batch_size < 1 or batch_size % num_devices:
+    parts = row_shards * config.accumulation_steps
+    if batch_size < 1 or batch_size % parts:
         raise UsageError(
-            f"batch size {batch_size} must be a positive multiple of the number of devices, "
-            f"{num_devices}"
+            f"batch size {batch_size} must be a positive multiple of {parts}: --mesh.data x "
+            f"--mesh.fsdp devices ({row_shards}) x --accumulation-steps "
+            f"({config.accumulation_steps})"
         )
     return batch_size

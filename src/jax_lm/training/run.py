@@ -5,36 +5,46 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from time import perf_counter
 
 import jax
-import optax
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints import Progress, read_progress, restore_arrays, save_checkpoint
-from jax_lm.dataclass_json import to_json
+from jax_lm.checkpoints.layout import Progress
+from jax_lm.checkpoints.writer import CheckpointWriter
 from jax_lm.errors import JaxLMError
-from jax_lm.models.forward import Model
-from jax_lm.optimizers import make_optimizer
-from jax_lm.sharding.mesh import make_mesh
-from jax_lm.sharding.placing import replicated
+from jax_lm.models.low_rank import merged
+from jax_lm.optimizers.build import make_optimizer
+from jax_lm.sharding.mesh import make_mesh, row_shards
+from jax_lm.sharding.rules import on_mesh
 from jax_lm.trackers.base import Tracker
 from jax_lm.trackers.combined import open_trackers
 from jax_lm.trackers.environment import describe
-from jax_lm.training.config import TrainConfig
+from jax_lm.trackers.wandb import WandbSettings
+from jax_lm.training.config import TrackingConfig, TrainConfig
 from jax_lm.training.data import TrainingData, open_data
 from jax_lm.training.evaluating import Evaluator
 from jax_lm.training.finish import finish
+from jax_lm.training.histograms import make_histograms
 from jax_lm.training.loop import Job, fit
 from jax_lm.training.plan import Plan, make_plan
+from jax_lm.training.recorded import recorded
 from jax_lm.training.run_directory import (
     RunDirectory,
     check_same_batch,
     check_same_run,
     find_checkpoint,
 )
-from jax_lm.training.signals import StopRequest, stop_on_signal
-from jax_lm.training.starting import starting_weights
-from jax_lm.training.state import TrainState, init_state
+from jax_lm.training.signals import stop_on_signal
+from jax_lm.training.stall import Watchdog
+from jax_lm.training.starting import (
+    abstract_state,
+    first_state,
+    keys_of,
+    restored_state,
+    shardings_of,
+    starting_weights,
+)
 from jax_lm.training.step import make_train_step
 from jax_lm.training.summary import summarise
 from jax_lm.training.throughput import Throughput, flops_per_token, peak_flops
@@ -59,43 +69,74 @@ def train(config: TrainConfig, say: Say = print) -> Path:
     """
     if jax.process_count() > 1:
         raise JaxLMError("training on several hosts is not supported: start one process")
+    began = perf_counter()
     run = RunDirectory(config.run_dir)
-    with stop_on_signal() as stop, _logged(say):
+    mesh = make_mesh(config.mesh)
+    with stop_on_signal() as stop, _logged(say), on_mesh(mesh, config.mesh):
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
-        config, initial = starting_weights(config, checkpoint, say)
+        config, initial = starting_weights(config, checkpoint, mesh, say)
         data, config = open_data(config, say)
-        mesh = make_mesh(config.mesh)
-        plan = make_plan(config, rows=len(data.train), num_devices=mesh.size)
+        plan = make_plan(config, rows=len(data.train), row_shards=row_shards(mesh))
         optimizer = make_optimizer(config.optimizer, plan.steps)
-        state, progress = _state(config, data, optimizer, mesh, checkpoint, initial)
+        like = abstract_state(config, optimizer, mesh)
+        if checkpoint is None:
+            state = first_state(config, optimizer, like, initial)
+            progress = Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
+        else:
+            check_same_run(checkpoint, recorded(config), data.train.fingerprint)
+            state, progress = restored_state(checkpoint, like)
         check_same_batch(progress, plan.batch_size)
         for line in summarise(config, plan, data, mesh, progress):
             say(line)
         logged = run.evaluated_steps(up_to=progress.step) if checkpoint else ()
         _describe_run(run, config, data)
-        with closing(_trackers(run, config, plan, progress if checkpoint else None)) as tracker:
+        with (
+            closing(_trackers(run, config, plan, progress if checkpoint else None)) as tracker,
+            Watchdog(config.stall_minutes) as watchdog,
+            CheckpointWriter(
+                run.checkpoints, config.checkpoint, resume_step=progress.step, say=say
+            ) as writer,
+        ):
             evaluator = Evaluator(
-                config, data, mesh, tracker, stop, batch_size=plan.batch_size, logged_steps=logged
+                config,
+                data,
+                mesh,
+                tracker,
+                stop,
+                batch_size=plan.batch_size,
+                logged_steps=logged,
+                alive=watchdog.alive,
             )
             job = Job(
                 config=config,
                 plan=plan,
                 data=data,
                 mesh=mesh,
-                train_step=make_train_step(optimizer, _keys(config)[1], config),
+                train_step=make_train_step(
+                    optimizer, keys_of(config).dropout, config, shardings_of(like)
+                ),
                 tracker=tracker,
                 throughput=_throughput(config, data, mesh),
-                evaluate=lambda state, step: evaluator(state.model, step),
-                save=_saver(run, config, stop, say),
+                evaluate=lambda state, step: evaluator(state.evaluated, step),
+                histograms=make_histograms(config, keys_of(config).dropout),
+                improves=writer.improves,
+                save=lambda state, progress, held_out: writer.save(
+                    state, progress, recorded(config), held_out
+                ),
                 stop=stop,
+                watchdog=watchdog,
+                say=say,
+                began=began,
             )
             state, progress = fit(job, state, progress)
+            if stop:
+                writer.wait()
     if stop:
         raise stop.error(
             f"saved step {progress.step} in {run.path}; continue with the same command and "
             "--resume auto"
         )
-    finish(run, config, plan, data, state.model, progress, say)
+    finish(run, config, plan, data, merged(state.evaluated), progress, say)
     return run.path
 
 
@@ -114,44 +155,9 @@ def _logged(say: Say) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _state(
-    config: TrainConfig,
-    data: TrainingData,
-    optimizer: optax.GradientTransformation,
-    mesh: Mesh,
-    checkpoint: Path | None,
-    initial: Model | None,
-) -> tuple[TrainState, Progress]:
-    """Random or given weights at step 0, or what a checkpoint holds."""
-    init_key, _ = _keys(config)
-
-    def build(key: jax.Array) -> TrainState:
-        return init_state(key, config.model, optimizer)
-
-    if checkpoint is None:
-        state = jax.jit(build, out_shardings=replicated(mesh))(init_key)
-        if initial is not None:
-            state = TrainState(jax.device_put(initial, replicated(mesh)), state.optimizer)
-        return state, Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
-    check_same_run(checkpoint, to_json(config), data.train.fingerprint)
-    like = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=replicated(mesh)),
-        jax.eval_shape(build, init_key),
-    )
-    model = restore_arrays(checkpoint / "model", like.model)
-    state = TrainState(model, restore_arrays(checkpoint / "optimizer", like.optimizer))
-    return state, read_progress(checkpoint)
-
-
-def _keys(config: TrainConfig) -> tuple[jax.Array, jax.Array]:
-    """Keys of the initial weights and of dropout."""
-    init_key, dropout_key = jax.random.split(jax.random.key(config.seed))
-    return init_key, dropout_key
-
-
 def _describe_run(run: RunDirectory, config: TrainConfig, data: TrainingData) -> None:
     run.path.mkdir(parents=True, exist_ok=True)
-    run.write_json("config.json", to_json(config))
+    run.write_json("config.json", recorded(config))
     run.write_json("environment.json", describe())
     shutil.rmtree(run.tokenizer, ignore_errors=True)
     data.tokenizer.save(run.tokenizer)
@@ -165,6 +171,16 @@ def _trackers(
         total_steps=plan.steps,
         resume_step=None if resumed is None else resumed.step,
         tensorboard=config.tracking.tensorboard,
+        wandb=_wandb(config.tracking),
+        config=recorded(config) | {"environment": describe()},
+    )
+
+
+def _wandb(tracking: TrackingConfig) -> WandbSettings | None:
+    if tracking.wandb_project is None:
+        return None
+    return WandbSettings(
+        project=tracking.wandb_project, entity=tracking.wandb_entity, mode=tracking.wandb_mode
     )
 
 
@@ -172,28 +188,3 @@ def _throughput(config: TrainConfig, data: TrainingData, mesh: Mesh) -> Throughp
     peak = peak_flops(mesh.devices.flat[0].device_kind, config.peak_tflops)
     flops = flops_per_token(config.model, config.sequence_length, data.target_length)
     return Throughput(flops, None if peak is None else peak * mesh.size)
-
-
-def _saver(
-    run: RunDirectory, config: TrainConfig, stop: StopRequest, say: Say
-) -> Callable[[TrainState, Progress], bool]:
-    """Saves a checkpoint; a failed save is told, and ends only a run that was asked to stop."""
-
-    def save(state: TrainState, progress: Progress) -> bool:
-        try:
-            save_checkpoint(
-                run.checkpoints,
-                model=state.model,
-                optimizer=state.optimizer,
-                progress=progress,
-                config=to_json(config),
-                keep=config.checkpoint.keep,
-            )
-        except Exception as error:
-            if stop:
-                raise JaxLMError(f"{run.checkpoints}: could not save: {error}") from error
-            say(f"step {progress.step} could not be saved, training goes on: {error}")
-            return False
-        return True
-
-    return save

@@ -1,13 +1,17 @@
 """What a training step reads and writes."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, Key
 
-from jax_lm.models.base import ModelConfig
 from jax_lm.models.forward import Model
+from jax_lm.models.low_rank import with_low_rank
 from jax_lm.models.registry import init_model
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.gradient import trainable_parts
+from jax_lm.training.loss_scale import LossScale
 
 
 class OptimizerState(eqx.Module):
@@ -20,19 +24,54 @@ class OptimizerState(eqx.Module):
     """Steps in a row, up to this one, that were skipped for a non-finite loss or gradient."""
     skipped_steps: Int[Array, ""]
     """All steps that were skipped."""
+    loss_scale: LossScale | None
+    """Of a computation in float16."""
 
 
 class TrainState(eqx.Module):
-    """Model and optimizer state, float32."""
+    """Model and optimizer state, float32; a checkpoint has a directory for each that there is."""
 
     model: Model
     optimizer: OptimizerState
+    average: Model | None
+    """Moving average of the weights, where the run keeps one."""
+
+    @property
+    def evaluated(self) -> Model:
+        """The weights that are evaluated and exported: the average, where there is one."""
+        return self.model if self.average is None else self.average
 
 
 def init_state(
-    key: Key[Array, ""], config: ModelConfig, optimizer: optax.GradientTransformation
+    key: Key[Array, ""], config: TrainConfig, optimizer: optax.GradientTransformation
 ) -> TrainState:
     """Random weights and an optimizer that has seen nothing."""
-    model = init_model(key, config)
-    zero = jnp.zeros((), jnp.int32)
-    return TrainState(model, OptimizerState(optimizer.init(model), zero, zero, zero))
+    return state_of(init_model(key, config.model), key, config, optimizer)
+
+
+def state_of(
+    model: Model,
+    key: Key[Array, ""],
+    config: TrainConfig,
+    optimizer: optax.GradientTransformation,
+) -> TrainState:
+    """The weights of ``model`` and an optimizer that has seen nothing.
+
+    Args:
+        model: without low-rank factors, which are added where the run trains such.
+        key: of the factors.
+        config: of the run.
+        optimizer: as ``make_optimizer`` gives it.
+    """
+    if config.lora.rank:
+        model = with_low_rank(jax.random.fold_in(key, 1), model, config.lora)
+    trained, _ = trainable_parts(model, config)
+    state = OptimizerState(
+        optax=optimizer.init(trained),
+        step=jnp.zeros((), jnp.int32),
+        bad_steps=jnp.zeros((), jnp.int32),
+        skipped_steps=jnp.zeros((), jnp.int32),
+        loss_scale=LossScale.init() if config.dtype == "float16" else None,
+    )
+    average = jax.tree.map(jnp.copy, model) if config.optimizer.ema_decay else None
+    return TrainState(model, state, average)

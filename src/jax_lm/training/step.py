@@ -1,17 +1,18 @@
 """One optimizer step: a pure function, compiled once."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from jax_lm.losses import mean_loss, token_shares
-from jax_lm.models.forward import Model, forward
-from jax_lm.models.precision import in_dtype
+from jax_lm.models.forward import Model
+from jax_lm.optimizers.averaging import averaged
 from jax_lm.training.config import TrainConfig
+from jax_lm.training.gradient import make_gradient, trainable_parts
 from jax_lm.training.state import OptimizerState, TrainState
 from jax_lm.types import Batch
 
@@ -24,61 +25,81 @@ class StepMetrics(NamedTuple):
     grad_norm: Float[Array, ""]
     """Global norm before clipping."""
     bad_steps: Array
-    """Non-finite steps in a row, up to this one."""
+    """Non-finite steps in a row, up to this one; a float16 overflow that a smaller loss scale may
+    mend does not count."""
     skipped_steps: Array
-    """All non-finite steps so far."""
+    """All steps so far whose gradient was not finite."""
+    loss_scale: Float[Array, ""]
+    """What the loss was multiplied by, in float16; else 1."""
 
 
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, StepMetrics]]
 
 
 def make_train_step(
-    optimizer: optax.GradientTransformation, key: Key[Array, ""], config: TrainConfig
+    optimizer: optax.GradientTransformation,
+    key: Key[Array, ""],
+    config: TrainConfig,
+    shardings: Any = None,
 ) -> TrainStep:
     """Compile the step; the state it is given is donated.
 
     Args:
         optimizer: what turns gradients into updates.
         key: dropout of step s uses this key folded with s, so a resumed run draws the same.
-        config: dtype of the computation (parameters and loss stay float32), remat, the loss.
+        config: the computation, the loss, what is frozen.
+        shardings: of the state, as ``state_shardings`` gives them; None: as it comes.
     """
-
-    def loss(
-        model: Model, batch: Batch, key: Key[Array, ""] | None
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """What is minimised, and the cross-entropy in it, which is reported."""
-        compute = in_dtype(model, config.dtype)
-        hidden = forward(compute, batch, key=key, remat=config.remat != "none")
-        return mean_loss(
-            hidden,
-            compute.unembedding,
-            jnp.asarray(batch.targets),
-            token_shares(jnp.asarray(batch.loss_mask), config.loss_reduction),
-            label_smoothing=config.label_smoothing,
-            z_loss=config.z_loss,
-        )
+    gradient = make_gradient(config, key)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, StepMetrics]:
         before = state.optimizer
-        step_key = jax.random.fold_in(key, before.step) if state.model.config.drops else None
-        (minimised, value), gradient = jax.value_and_grad(loss, has_aux=True)(
-            state.model, batch, step_key
+        scale = jnp.float32(1.0) if before.loss_scale is None else before.loss_scale.value
+        gradients, losses = gradient(state.model, batch, before.step, scale)
+        if before.loss_scale is not None:
+            gradients = jax.tree.map(lambda leaf: leaf / scale, gradients)
+        norm = optax.tree.norm(gradients)
+        finite = jnp.isfinite(losses.minimised) & jnp.isfinite(norm)
+        model, optax_state, average = _updated(state, gradients)
+        after = OptimizerState(
+            _keep_if(finite, optax_state, before.optax),
+            before.step + 1,
+            _bad_steps(before, finite, losses.minimised),
+            before.skipped_steps + jnp.where(finite, 0, 1),
+            None if before.loss_scale is None else before.loss_scale.after(finite),
         )
-        norm = optax.tree.norm(gradient)
-        finite = jnp.isfinite(minimised) & jnp.isfinite(norm)
-        updates, optax_state = optimizer.update(gradient, before.optax, state.model)
-        model = optax.apply_updates(state.model, updates)
-        bad_steps = jnp.where(finite, 0, before.bad_steps + 1)
-        skipped = before.skipped_steps + jnp.where(finite, 0, 1)
-        after = TrainState(
-            _keep_if(finite, model, state.model),
-            OptimizerState(
-                _keep_if(finite, optax_state, before.optax), before.step + 1, bad_steps, skipped
-            ),
+        changed = TrainState(
+            _keep_if(finite, model, state.model), after, _keep_if(finite, average, state.average)
         )
-        return after, StepMetrics(value, norm, bad_steps, skipped)
+        metrics = StepMetrics(
+            losses.cross_entropy / scale, norm, after.bad_steps, after.skipped_steps, scale
+        )
+        return changed, metrics
 
-    return jax.jit(step, donate_argnums=0)
+    def _updated(state: TrainState, gradients: PyTree) -> tuple[Model, PyTree, Model | None]:
+        """Model, optimizer state and averaged model after an update."""
+        before = state.optimizer
+        trained, frozen = trainable_parts(state.model, config)
+        updates, optax_state = optimizer.update(gradients, before.optax, trained)
+        model: Model = eqx.combine(optax.apply_updates(trained, updates), frozen)
+        if state.average is None:
+            return model, optax_state, None
+        decay = config.optimizer.ema_decay
+        updates_taken = before.step + 1 - before.skipped_steps
+        return model, optax_state, averaged(state.average, model, decay, updates_taken)
+
+    out_shardings = {} if shardings is None else {"out_shardings": (shardings, None)}
+    return jax.jit(step, donate_argnums=0, **out_shardings)
+
+
+def _bad_steps(
+    before: OptimizerState, finite: Bool[Array, ""], minimised: Float[Array, ""]
+) -> Array:
+    """Steps in a row that no smaller loss scale would have saved."""
+    counted = ~finite
+    if before.loss_scale is not None:
+        counted = counted & (before.loss_scale.is_least | ~jnp.isfinite(minimised))
+    return jnp.where(finite, 0, before.bad_steps + counted)
 
 
 def _keep_if(condition: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:

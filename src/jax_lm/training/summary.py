@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints import Progress
+from jax_lm.checkpoints.layout import Progress
 from jax_lm.models.registry import count_parameters
 from jax_lm.objectives.registry import described
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
+from jax_lm.training.device_memory import counts_memory
 from jax_lm.training.plan import Plan
 from jax_lm.training.throughput import flops_per_token, peak_flops
 
@@ -53,6 +54,8 @@ def summarise(
         )
     if plan.batch_size > plan.rows:
         yield f"note      a batch of {plan.batch_size:,} rows repeats rows: there are {plan.rows:,}"
+    if config.evaluation.sample_tokens and model.kind != "decoder":
+        yield "samples   none: only decoder-only models continue a text"
     device = mesh.devices.flat[0]
     peak = peak_flops(device.device_kind, config.peak_tflops)
     known = "unknown" if peak is None else f"{peak / 1e12:g} TFLOP/s"
@@ -60,6 +63,7 @@ def summarise(
     yield (
         f"compute   {mesh.size} x {device.device_kind}, {config.dtype}; "
         f"{flops / 1e6:,.1f} MFLOPs a token, peak for MFU {known}"
+        + ("" if counts_memory() else "; memory is counted by the process, not by the device")
     )
     yield f"run       {config.run_dir}" + (
         f", continuing after step {progress.step:,}" if progress.step else ""

@@ -53,7 +53,7 @@ def peak_flops(device_kind: str, given_tflops: float | None) -> float | None:
 
 
 class Throughput:
-    """Real (unpadded) tokens a second between two readings."""
+    """Real (unpadded) tokens a second between two readings, and where the seconds went."""
 
     def __init__(
         self,
@@ -67,12 +67,23 @@ class Throughput:
 
     def start(self) -> None:
         """Measure from now on."""
-        self._tokens = 0
+        self._tokens = self._steps = 0
+        self._waited = 0.0
         self._since = self._clock()
 
     def count(self, tokens: int) -> None:
         """Tokens of one more step."""
         self._tokens += tokens
+        self._steps += 1
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Time inside is spent waiting for data."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._waited += self._clock() - began
 
     @contextmanager
     def excluded(self) -> Iterator[None]:
@@ -84,12 +95,20 @@ class Throughput:
             self._since += self._clock() - began
 
     def read(self) -> dict[str, float]:
-        """Metrics since the last reading; ``train/mfu`` only where the peak is known."""
-        if self._tokens == 0:
+        """Metrics since the last reading; ``train/mfu`` only where the peak is known.
+
+        To be called when the device is done with the last step: the loop runs ahead of it.
+        """
+        if self._steps == 0:
             return {}
-        rate = self._tokens / max(self._clock() - self._since, 1e-9)
-        self.start()
-        metrics = {"train/tokens_per_second": rate}
+        seconds = max(self._clock() - self._since, 1e-9)
+        rate = self._tokens / seconds
+        metrics = {
+            "train/tokens_per_second": rate,
+            "train/step_seconds": seconds / self._steps,
+            "train/data_seconds": self._waited / self._steps,
+        }
         if self._peak is not None:
             metrics["train/mfu"] = rate * self._flops_per_token / self._peak
+        self.start()
         return metrics

@@ -23,10 +23,11 @@ from jax_lm.models.bart.stacks import (
 )
 from jax_lm.models.base import Unembedding, token_table
 from jax_lm.models.encoder_decoder import DecoderCaches, EncoderDecoder
-from jax_lm.models.layers.dropout import split_key
+from jax_lm.models.layers.dropout import DropoutKey, split_key
+from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.kv_cache import LayerCache
 from jax_lm.models.layers.mask import AttentionMask, bidirectional_mask, token_positions
-from jax_lm.models.layers.stack import apply_blocks
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks
 
 
 class Bart(EncoderDecoder):
@@ -77,8 +78,8 @@ class Bart(EncoderDecoder):
         input_ids: Int[Array, "batch slots"],
         segment_ids: Int[Array, "batch slots"] | None = None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch slots embed"]:
         """The input, read; padding has segment 0, and positions count from each segment's start."""
@@ -110,8 +111,8 @@ class Bart(EncoderDecoder):
         encoded: Float[Array, "batch slots embed"] | None,
         caches: DecoderCaches | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], DecoderCaches | None]:
         """Embed, run the blocks."""
@@ -132,4 +133,4 @@ class Bart(EncoderDecoder):
 
     def _tokens(self, ids: Int[Array, "batch seq"]) -> Float[Array, "batch seq embed"]:
         scale = math.sqrt(self.config.embed_dim) if self.config.scale_embedding else 1.0
-        return scale * self.token_embedding[ids]
+        return scale * lookup(self.token_embedding, ids)

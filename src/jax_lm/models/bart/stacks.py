@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 from jax_lm.models.bart.config import BartConfig, StackShape
 from jax_lm.models.encoder_decoder import DecoderCaches
 from jax_lm.models.layers.attention import Attention
-from jax_lm.models.layers.dropout import dropout, split_key
+from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import normal
 from jax_lm.models.layers.mask import AttentionMask
@@ -48,7 +48,7 @@ class EncoderBlock(eqx.Module):
         x: Float[Array, "batch seq embed"],
         mask: AttentionMask,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> Float[Array, "batch seq embed"]:
         """Hidden states after the block."""
         keys = split_key(key, 4)
@@ -90,7 +90,7 @@ class DecoderBlock(eqx.Module):
         encoded: Float[Array, "batch slots embed"] | None,
         caches: DecoderCaches | None = None,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], DecoderCaches | None]:
         """Hidden states after the block, and the caches with this block's keys and values."""
         keys, rate = split_key(key, 6), self.dropout_rate
@@ -124,7 +124,7 @@ class Stack(eqx.Module, Generic[Block]):
         self,
         tokens: Float[Array, "batch seq embed"],
         positions: Int[Array, "#batch seq"],
-        key: Key[Array, ""] | None,
+        key: DropoutKey | None,
     ) -> Float[Array, "batch seq embed"]:
         """Token embeddings with their positions, normalised."""
         x = tokens + self.position_embedding[positions + FIRST_POSITION]

@@ -6,9 +6,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from jax_lm.models.layers.dot_product import attend
+from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.init import normal
 from jax_lm.models.layers.kv_cache import LayerCache, write
+from jax_lm.models.layers.low_rank import LowRank, contract
 from jax_lm.models.layers.mask import AttentionMask
+from jax_lm.models.layers.placement import placed
 
 
 class Attention(eqx.Module):
@@ -63,7 +66,7 @@ class Attention(eqx.Module):
         cache: LayerCache | None = None,
         *,
         bias: Float[Array, "#batch heads seq slots"] | None = None,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Attend over ``x`` itself or, with a cache, over the cache once ``x`` is written to it.
 
@@ -94,7 +97,7 @@ class Attention(eqx.Module):
         mask: AttentionMask,
         *,
         bias: Float[Array, "#batch heads seq slots"] | None = None,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> Float[Array, "batch seq embed"]:
         """What ``x`` finds in ``memory``, which ``remember`` made of the same or another input."""
         attended = attend(
@@ -112,19 +115,19 @@ class Attention(eqx.Module):
 
 def project(
     x: Float[Array, "batch seq embed"],
-    weight: Float[Array, "embed heads head_dim"],
+    weight: Float[Array, "embed heads head_dim"] | LowRank,
     bias: Float[Array, "heads head_dim"] | None,
 ) -> Float[Array, "batch heads seq head_dim"]:
     """Into heads; they come before positions, so that attention is plain batched products."""
-    y = jnp.einsum("bte,ehd->bhtd", x, weight)
-    return y if bias is None else y + bias[None, :, None, :]
+    y = contract("bte,ehd->bhtd", x, weight)
+    return placed(y if bias is None else y + bias[None, :, None, :], "batch heads seq head_dim")
 
 
 def merge(
     attended: Float[Array, "batch heads seq head_dim"],
-    weight: Float[Array, "heads head_dim embed"],
+    weight: Float[Array, "heads head_dim embed"] | LowRank,
     bias: Float[Array, "embed"] | None,
 ) -> Float[Array, "batch seq embed"]:
     """Back to the residual stream."""
-    y = jnp.einsum("bhtd,hde->bte", attended, weight)
-    return y if bias is None else y + bias[None, None, :]
+    y = contract("bhtd,hde->bte", attended, weight)
+    return placed(y if bias is None else y + bias[None, None, :], "batch seq embed")

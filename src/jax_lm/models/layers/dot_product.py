@@ -4,16 +4,23 @@ import dataclasses
 import functools
 import logging
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
-from jax_lm.models.layers.dropout import dropout
+from jax_lm.models.layers.dropout import DropoutKey, dropout
 from jax_lm.models.layers.mask import AttentionMask, causal_mask
 
 _log = logging.getLogger(__name__)
+
+Wrapper = Callable[[Callable[..., Array]], Callable[..., Array]]
+_wrapper: ContextVar[Wrapper | None] = ContextVar("wrapper", default=None)
 
 HIDDEN = 0.5 * float(jnp.finfo(jnp.float32).min)
 """Added to the scores of what must not be seen: absorbs any score, and does not overflow."""
@@ -70,7 +77,7 @@ def attend(
     scale: float | None = None,
     bias: Float[Array, "#batch heads seq slots"] | None = None,
     dropout_rate: float = 0.0,
-    dropout_key: Key[Array, ""] | None = None,
+    dropout_key: DropoutKey | None = None,
 ) -> Float[Array, "batch heads seq head_dim"]:
     """``softmax(query key^T * scale + bias) value`` (Vaswani et al. 2017, arXiv:1706.03762).
 
@@ -96,7 +103,23 @@ def attend(
         return _cudnn(query, key, value, mask, scale, bias)
     if kernel.name == "pallas":
         return _pallas(query, key, value, mask, scale)
-    return _einsum(query, key, value, mask, scale, bias, dropout_rate, dropout_key)
+    einsum = partial(_einsum, scale=scale, dropout_rate=dropout_rate)
+    wrap = _wrapper.get()
+    return (wrap(einsum) if wrap else einsum)(query, key, value, mask, bias, dropout_key)
+
+
+@contextmanager
+def attention_wrapped(wrap: Wrapper | None) -> Iterator[None]:
+    """What is traced inside has ``wrap`` around the plain products of attention.
+
+    With `jax.checkpoint`, the backward pass recomputes scores and weights. Flash attention never
+    keeps them, and is left as it is.
+    """
+    token = _wrapper.set(wrap)
+    try:
+        yield
+    finally:
+        _wrapper.reset(token)
 
 
 def kernel_for(on: Platform, request: Request) -> Kernel:
@@ -188,10 +211,11 @@ def _einsum(
     key: Float[Array, "batch kv_heads slots head_dim"],
     value: Float[Array, "batch kv_heads slots head_dim"],
     mask: AttentionMask,
-    scale: float,
     bias: Float[Array, "#batch heads seq slots"] | None,
+    dropout_key: DropoutKey | None,
+    *,
+    scale: float,
     dropout_rate: float,
-    dropout_key: Key[Array, ""] | None,
 ) -> Float[Array, "batch heads seq head_dim"]:
     """Plain products; the queries of a group are more rows for its key head, which stays one."""
     batch, heads, seq, head_dim = query.shape

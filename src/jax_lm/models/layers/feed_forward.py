@@ -6,8 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from jax_lm.models.layers.activations import ACTIVATIONS, Activation
-from jax_lm.models.layers.dropout import dropout
+from jax_lm.models.layers.dropout import DropoutKey, dropout
 from jax_lm.models.layers.init import normal
+from jax_lm.models.layers.low_rank import contract
+from jax_lm.models.layers.placement import placed
 
 
 class FeedForward(eqx.Module):
@@ -45,14 +47,15 @@ class FeedForward(eqx.Module):
         )
 
     def __call__(
-        self, x: Float[Array, "batch seq embed"], *, key: Key[Array, ""] | None = None
+        self, x: Float[Array, "batch seq embed"], *, key: DropoutKey | None = None
     ) -> Float[Array, "batch seq embed"]:
         """Apply to every position alone; ``key`` is for dropout, None: no dropout."""
-        hidden = jnp.einsum("bte,em->btm", x, self.up_weight)
+        hidden = contract("bte,em->btm", x, self.up_weight)
         if self.up_bias is not None:
             hidden = hidden + self.up_bias[None, None, :]
-        hidden = dropout(ACTIVATIONS[self.activation](hidden), self.dropout_rate, key)
-        y = jnp.einsum("btm,me->bte", hidden, self.down_weight)
+        hidden = placed(ACTIVATIONS[self.activation](hidden), "batch seq mlp")
+        hidden = dropout(hidden, self.dropout_rate, key)
+        y = contract("btm,me->bte", hidden, self.down_weight)
         return y if self.down_bias is None else y + self.down_bias[None, None, :]
 
 
@@ -88,10 +91,10 @@ class GatedFeedForward(eqx.Module):
         )
 
     def __call__(
-        self, x: Float[Array, "batch seq embed"], *, key: Key[Array, ""] | None = None
+        self, x: Float[Array, "batch seq embed"], *, key: DropoutKey | None = None
     ) -> Float[Array, "batch seq embed"]:
         """Apply to every position alone; ``key`` is for dropout, None: no dropout."""
-        gate = ACTIVATIONS[self.activation](jnp.einsum("bte,em->btm", x, self.gate_weight))
-        hidden = gate * jnp.einsum("bte,em->btm", x, self.up_weight)
+        gate = ACTIVATIONS[self.activation](contract("bte,em->btm", x, self.gate_weight))
+        hidden = placed(gate * contract("bte,em->btm", x, self.up_weight), "batch seq mlp")
         hidden = dropout(hidden, self.dropout_rate, key)
-        return jnp.einsum("btm,me->bte", hidden, self.down_weight)
+        return contract("btm,me->bte", hidden, self.down_weight)

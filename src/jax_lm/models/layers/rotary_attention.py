@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from jax_lm.models.layers.attention import merge, project
 from jax_lm.models.layers.dot_product import attend
+from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.init import normal
 from jax_lm.models.layers.kv_cache import LayerCache, write
 from jax_lm.models.layers.mask import AttentionMask
@@ -84,7 +85,7 @@ class RotaryAttention(eqx.Module):
         rotation: Rotation,
         cache: LayerCache | None = None,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Attend over ``x`` itself or, with a cache, over the cache once ``x`` is written to it.
 

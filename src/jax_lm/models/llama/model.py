@@ -6,13 +6,15 @@ from jaxtyping import Array, Float, Int, Key
 
 from jax_lm.models.base import Unembedding, token_table
 from jax_lm.models.decoder import Decoder
+from jax_lm.models.layers.dropout import DropoutKey
+from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import GatedFeedForward
 from jax_lm.models.layers.kv_cache import LayerCache
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import RMSNorm
 from jax_lm.models.layers.rotary import Rotation, rotation, scaled_frequencies
 from jax_lm.models.layers.rotary_attention import RotaryAttention, unit_norms, zero_biases
-from jax_lm.models.layers.stack import apply_blocks, stack
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
 from jax_lm.models.llama.config import LlamaConfig
 
 
@@ -52,7 +54,7 @@ class Block(eqx.Module):
         rotation: Rotation,
         cache: LayerCache | None = None,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Hidden states after the block, and the cache with this block's keys and values."""
         attended, cache = self.attention(self.attention_norm(x), mask, rotation, cache, key=key)
@@ -107,8 +109,8 @@ class Llama(Decoder):
         mask: AttentionMask,
         caches: LayerCache | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Embed, run the blocks, normalise."""
@@ -117,7 +119,7 @@ class Llama(Decoder):
         x, caches = apply_blocks(
             lambda block, x, cache, key: block(x, mask, turns, cache, key=key),
             self.blocks,
-            self.token_embedding[input_ids],
+            lookup(self.token_embedding, input_ids),
             caches,
             key=key,
             remat=remat,

@@ -16,8 +16,11 @@ from jaxtyping import Array, Float, Int, Key
 
 from jax_lm.models.base import Unembedding, token_table
 from jax_lm.models.encoder_decoder import DecoderCaches, EncoderDecoder
+from jax_lm.models.layers.dropout import DropoutKey
+from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.kv_cache import LayerCache
 from jax_lm.models.layers.mask import AttentionMask, bidirectional_mask
+from jax_lm.models.layers.stack import RematPolicy
 from jax_lm.models.t5.config import T5Config
 from jax_lm.models.t5.stacks import DecoderStack, EncoderStack
 
@@ -72,12 +75,12 @@ class T5(EncoderDecoder):
         input_ids: Int[Array, "batch slots"],
         segment_ids: Int[Array, "batch slots"] | None = None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch slots embed"]:
         """The input, read; padding, on either side, has segment 0."""
-        x, mask = self.token_embedding[input_ids], bidirectional_mask(segment_ids)
+        x, mask = lookup(self.token_embedding, input_ids), bidirectional_mask(segment_ids)
         return self.encoder(x, mask, key=key, remat=remat, unroll=unroll)
 
     def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCache:
@@ -91,13 +94,13 @@ class T5(EncoderDecoder):
         encoded: Float[Array, "batch slots embed"] | None,
         caches: DecoderCaches | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], DecoderCaches | None]:
         """Final hidden states of output positions, scaled where the family's version says so."""
         x, caches = self.decoder(
-            self.token_embedding[decoder_input_ids],
+            lookup(self.token_embedding, decoder_input_ids),
             masks,
             encoded,
             caches,

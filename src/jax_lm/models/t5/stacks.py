@@ -10,14 +10,14 @@ from jaxtyping import Array, Float, Key
 
 from jax_lm.models.encoder_decoder import DecoderCaches
 from jax_lm.models.layers.attention import Attention
-from jax_lm.models.layers.dropout import dropout, split_key
+from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
 from jax_lm.models.layers.feed_forward import FeedForward, GatedFeedForward
 from jax_lm.models.layers.init import normal
 from jax_lm.models.layers.kv_cache import LayerCache
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import RMSNorm
 from jax_lm.models.layers.relative_bias import RelativeBias
-from jax_lm.models.layers.stack import apply_blocks, stack
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
 from jax_lm.models.t5.config import T5Config
 
 
@@ -48,7 +48,7 @@ class EncoderBlock(eqx.Module):
         mask: AttentionMask,
         bias: Float[Array, "#batch heads seq seq"],
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> Float[Array, "batch seq embed"]:
         """Hidden states after the block; ``bias`` is that of the relative positions."""
         keys = split_key(key, 4)
@@ -91,7 +91,7 @@ class DecoderBlock(eqx.Module):
         memory: LayerCache,
         cache: LayerCache | None = None,
         *,
-        key: Key[Array, ""] | None = None,
+        key: DropoutKey | None = None,
     ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
         """Hidden states after the block, and the cache with this block's keys and values.
 
@@ -136,8 +136,8 @@ class EncoderStack(eqx.Module):
         x: Float[Array, "batch seq embed"],
         mask: AttentionMask,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> Float[Array, "batch seq embed"]:
         """Normalised hidden states of the whole input."""
@@ -182,8 +182,8 @@ class DecoderStack(eqx.Module):
         encoded: Float[Array, "batch slots embed"] | None,
         caches: DecoderCaches | None,
         *,
-        key: Key[Array, ""] | None = None,
-        remat: bool = False,
+        key: DropoutKey | None = None,
+        remat: RematPolicy = "none",
         unroll: bool = False,
     ) -> tuple[Float[Array, "batch seq embed"], DecoderCaches | None]:
         """Normalised hidden states of output positions; arguments as in ``decoder_hidden``."""

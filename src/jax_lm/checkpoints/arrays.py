@@ -1,0 +1,40 @@
+"""Trees of arrays as Orbax sees them: by path, without our Python classes."""
+
+import logging
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def by_path(tree: Any) -> dict[str, Any]:
+    """Leaves by their path, so that a checkpoint depends on names and not on Python classes."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in flat}
+
+
+def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Shape, dtype and, where it has one, sharding."""
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None))
+
+
+def out_of_reach(tree: Any) -> Any:
+    """A tree that the next step cannot overwrite while it is being written.
+
+    A step is given the buffers of its state. From an accelerator Orbax copies to the host before
+    its ``save`` returns; what lies on a CPU it would only point to, so that is copied here.
+    """
+
+    def copied(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array):
+            return np.array(leaf)
+        if {device.platform for device in leaf.devices()} == {"cpu"}:
+            return jax.device_put(leaf, leaf.sharding, may_alias=False)
+        return leaf
+
+    return jax.tree.map(copied, tree)
+
+
+def silence_orbax() -> None:
+    """Let Orbax report by its exceptions alone."""
+    logging.getLogger("absl").setLevel(logging.CRITICAL)

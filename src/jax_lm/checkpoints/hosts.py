@@ -1,0 +1,79 @@
+"""What the processes of a run tell each other about a checkpoint."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
+
+from jax_lm.errors import JaxLMError
+
+BARRIER_SECONDS = 1800
+"""Longer than Orbax waits for the arrays of the others."""
+
+
+def is_first() -> bool:
+    """Whether this process writes what one process writes."""
+    return bool(jax.process_index() == 0)
+
+
+def together(action: Callable[[], object]) -> None:
+    """Let the first process act, and all go on only where that worked; on the main thread.
+
+    Raises:
+        OSError: it failed here.
+        JaxLMError: it failed in the first process.
+    """
+    if jax.process_count() == 1:
+        action()
+        return
+    failure: Exception | None = None
+    if is_first():
+        try:
+            action()
+        except Exception as error:
+            failure = error
+    failed = multihost_utils.broadcast_one_to_all(np.int32(failure is not None))
+    if failure is not None:
+        raise failure
+    if int(failed):
+        raise JaxLMError("process 0 could not begin to write")
+
+
+def mark_written(directory: Path) -> None:
+    """Note in the shared directory that this process has written all of its shards."""
+    if jax.process_count() > 1:
+        _mark(directory, jax.process_index()).touch()
+
+
+def check_written(directory: Path) -> None:
+    """Refuse to go on where a process has not written its shards; the notes are removed.
+
+    Raises:
+        JaxLMError: naming the processes that failed.
+    """
+    if jax.process_count() == 1:
+        return
+    marks = {index: _mark(directory, index) for index in range(jax.process_count())}
+    failed = [str(index) for index, mark in marks.items() if not mark.exists()]
+    if failed:
+        raise JaxLMError(f"process {', '.join(failed)} could not write its shards")
+    for mark in marks.values():
+        mark.unlink()
+
+
+def meet(name: str) -> None:
+    """Wait until all processes are here; on any thread, since no device takes part.
+
+    Args:
+        name: the same in all processes, and never used twice.
+    """
+    if jax.process_count() > 1:
+        barrier = ocp.multihost.get_barrier_sync_fn()
+        barrier(key=f"jax_lm_{name}", timeout_ms=1000 * BARRIER_SECONDS)
+
+
+def _mark(directory: Path, index: int) -> Path:
+    return directory / f"_written-{index}"

@@ -1,0 +1,126 @@
+"""Where activations and a block's parameters lie, by the names of their axes.
+
+Models know no mesh: they say which axes an array has, and where a mesh is set (`jax.set_mesh`) the
+compiler is told how to split them. Without one, or on one device, nothing happens.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+import jax
+from jax.sharding import PartitionSpec
+from jaxtyping import Array
+
+Axis = str | tuple[str, ...] | None
+Module = TypeVar("Module")
+
+ACTIVATIONS: Mapping[str, Axis] = {
+    "batch": ("data", "fsdp"),
+    "tokens": ("sequence", "data", "fsdp"),
+    "seq": "sequence",
+    "heads": "tensor",
+    "kv_heads": "tensor",
+    "mlp": "tensor",
+    "vocab": "tensor",
+}
+"""Mesh axes that split an axis of activations; the rest is whole on every device."""
+
+PARAMETERS: Mapping[str, Axis] = {
+    "embed": "fsdp",
+    "heads": "tensor",
+    "kv_heads": "tensor",
+    "mlp": "tensor",
+    "vocab": "tensor",
+}
+"""Mesh axes that split an axis of parameters, unless a run has rules of its own."""
+
+_rules: ContextVar[Mapping[str, Axis]] = ContextVar("rules", default=PARAMETERS)
+
+
+@contextmanager
+def parameter_rules(rules: Mapping[str, Axis]) -> Iterator[None]:
+    """Split parameters by these rules inside."""
+    token = _rules.set(rules)
+    try:
+        yield
+    finally:
+        _rules.reset(token)
+
+
+def placed(x: Array, axes: str) -> Array:
+    """``x`` split as the names of its axes say, where a mesh is set.
+
+    Args:
+        x: an activation.
+        axes: a name for each axis, as in ``"batch seq embed"``.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        return x
+    spec = partition(axes.split(), x.shape, ACTIVATIONS, dict(mesh.shape))
+    return jax.lax.with_sharding_constraint(x, spec)
+
+
+def num_parts(axis: str, size: int) -> int:
+    """Parts that an axis of activations lies in; 1 where no mesh is set or they do not divide it.
+
+    Args:
+        axis: its name, as in ``"tokens"``.
+        size: of the axis.
+    """
+    mesh = dict(jax.sharding.get_abstract_mesh().shape)
+    split_by = ACTIVATIONS[axis] or ()
+    names = (split_by,) if isinstance(split_by, str) else split_by
+    parts = math.prod(mesh.get(name, 1) for name in names)
+    return parts if size % parts == 0 else 1
+
+
+def placed_parameters(module: Module) -> Module:
+    """Parameters, or gradients of them, each in its shards, where a mesh is set.
+
+    Said of each block inside the scan over blocks, so that the compiler gathers the parameters of
+    one block at a time and never those of the stack.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        return module
+    from jax_lm.models.axes import parameter_axes
+
+    leaves, structure = jax.tree.flatten(module)
+    names = structure.flatten_up_to(parameter_axes(module))
+    shape = dict(mesh.shape)
+    kept = [
+        jax.lax.with_sharding_constraint(leaf, partition(axes, leaf.shape, _rules.get(), shape))
+        for leaf, axes in zip(leaves, names, strict=True)
+    ]
+    return jax.tree.unflatten(structure, kept)
+
+
+def partition(
+    axes: list[str] | tuple[str, ...],
+    shape: tuple[int, ...],
+    rules: Mapping[str, Axis],
+    mesh: Mapping[str, int],
+) -> PartitionSpec:
+    """How an array with these axes is split: by the rules, where sizes divide.
+
+    A mesh axis splits one axis only: the first that asks for it.
+    """
+    used: set[str] = set()
+    spec: list[Axis] = []
+    for name, size in zip(axes, shape, strict=True):
+        rule = rules.get(name)
+        wanted = (rule,) if isinstance(rule, str) else rule or ()
+        free = tuple(axis for axis in wanted if axis not in used and mesh.get(axis, 1) > 1)
+        parts = 1
+        for axis in free:
+            parts *= mesh[axis]
+        if free and size % parts == 0:
+            used.update(free)
+            spec.append(free[0] if len(free) == 1 else free)
+        else:
+            spec.append(None)
+    return PartitionSpec(*spec)

@@ -1,0 +1,1 @@
+"""From a configuration to what turns gradients into updates."""
