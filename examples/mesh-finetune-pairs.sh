@@ -37,7 +37,6 @@ jax-lm train "$RECIPE" --init-from "$MODEL" --data.train "$OUT/features/train" \
   --data.validation "$OUT/features/held-out" --data.sequence-length $((INPUT + OUTPUT)) \
   --data.target-length "$OUTPUT" --run-dir "$OUT/run" --resume auto $MESH $FLAGS
 
-# Loss and bits per byte of the outputs, before and after.
-jax-lm evaluate "$MODEL" "$OUT/features/held-out" --objective seq2seq
+# Loss and bits per byte of the outputs; before training, they are what the log says of step 0.
 jax-lm evaluate "$OUT/run" "$OUT/features/held-out"
 jax-lm generate "$OUT/run" --prompt "$PROMPT" --max-new-tokens 40

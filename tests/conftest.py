@@ -1,9 +1,12 @@
 """Fixtures shared by all tests."""
 
 import argparse
+import atexit
 import inspect
 import os
+import shutil
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +21,10 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Tiny models run for milliseconds and compile for seconds: two thirds of that is LLVM's polish.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+if "JAX_LM_CACHE" not in os.environ:
+    # Compiled steps are shared by all processes of these tests, and nobody's own cache is touched.
+    os.environ["JAX_LM_CACHE"] = tempfile.mkdtemp(prefix="jax-lm-tests-")
+    atexit.register(shutil.rmtree, os.environ["JAX_LM_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -5,14 +5,16 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from jax_lm.trackers.base import Tracker
+from jax_lm.trackers.base import Histogram, Tracker
 from jax_lm.trackers.combined import CombinedTracker, open_trackers
 from jax_lm.trackers.console import ConsoleTracker
 from jax_lm.trackers.jsonl import JsonlTracker
 from jax_lm.trackers.samples import SamplesTracker
 from jax_lm.trackers.tensorboard import TensorboardTracker
+from jax_lm.trackers.wandb import WandbSettings, WandbTracker
 
 Opener = Callable[[Path, int | None], Tracker]
 
@@ -22,6 +24,9 @@ OPENERS: dict[str, Opener] = {
     "tensorboard": lambda path, resume: TensorboardTracker(path / "tb", resume_step=resume),
     "console": lambda path, resume: ConsoleTracker(
         100, initial_step=resume or 0, stream=StringIO()
+    ),
+    "wandb": lambda path, resume: WandbTracker(
+        path, WandbSettings(project="tests", mode="offline"), {"seed": 0}, resume_step=resume
     ),
     "combined": lambda path, resume: CombinedTracker([OPENERS["jsonl"](path, resume)]),
     "all": lambda path, resume: open_trackers(path, total_steps=100, resume_step=resume),
@@ -43,6 +48,8 @@ def test_log_sample_and_close_twice(opener: Opener, tmp_path: Path) -> None:
         tracker.log(step, {"train/loss": 3.0 / step, "train/learning_rate": 1e-3})
     tracker.log(2, {"val/loss": 2.5, "val/pile-cc/loss": 2.0})
     tracker.sample(2, "def ", "def main():")
+    counts, edges = np.array([3, 1]), np.array([-1.0, 0.0, 1.0])
+    tracker.histogram(2, {"gradients/blocks.norm": Histogram(counts, edges)})
     tracker.close()
     closed = files_of(tmp_path)
     tracker.close()

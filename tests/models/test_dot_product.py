@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from jax_lm.models.layers import dot_product
-from jax_lm.models.layers.dot_product import Platform, Request, attend, kernel_for
+from jax_lm.models.layers.attention_kernel import Platform, Request, kernel_for
+from jax_lm.models.layers.dot_product import attend
+from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.mask import (
     AttentionMask,
     bidirectional_mask,
@@ -118,7 +120,10 @@ def test_dropout_drops_weights_and_keeps_the_mean():
     ones = jnp.ones((BATCH, HEADS, SEQ, HEAD_DIM))
 
     def sums(seed):
-        options = {"dropout_rate": 0.5, "dropout_key": jax.random.key(seed)}
+        options = {
+            "dropout_rate": 0.5,
+            "dropout_key": DropoutKey(jax.random.key(seed), jnp.arange(BATCH)),
+        }
         return attend(query, key, ones, bidirectional_mask(None), **options)[..., 0]
 
     drawn = jax.vmap(sums)(jnp.arange(400))
@@ -171,7 +176,13 @@ LONG_SEGMENTS = jnp.ones((4, 256), int)
         (TPU, request(), "pallas", "blocks"),
         (TPU, request(dtype="float32"), "pallas", "blocks"),
         (TPU, request(causal_mask(LONG_SEGMENTS)), "pallas", "blocks"),
-        (Platform("tpu", devices=4), request(), "xla", "devices"),
+        (Platform("tpu", devices=4), request(), "xla", "no mesh"),
+        (Platform("tpu", None, 4, {"data": 2, "tensor": 2}), request(), "pallas", "blocks"),
+        (Platform("tpu", None, 4, {"data": 2, "sequence": 2}), request(), "xla", "positions"),
+        (HOPPER._replace(mesh={"sequence": 2}), request(), "xla", "positions"),
+        (HOPPER._replace(mesh={"fsdp": 2, "tensor": 8}), request(), "cudnn", "structural"),
+        (HOPPER._replace(mesh={"tensor": 8}), request(kv_heads=2), "xla", "those of keys not"),
+        (HOPPER._replace(mesh={"tensor": 16}), request(kv_heads=2), "cudnn", "structural"),
         (TPU, request(seq=250), "xla", "250"),
         (TPU, request(head_dim=80), "xla", "80"),
         (TPU, request(kv_heads=2), "xla", "groups"),

@@ -9,7 +9,7 @@ import pytest
 
 from jax_lm.models.gpt2 import GPT2, GPT2Config
 from jax_lm.models.layers.activations import ACTIVATIONS
-from jax_lm.models.layers.dropout import dropout
+from jax_lm.models.layers.dropout import DropoutKey, dropout
 from jax_lm.models.layers.mask import (
     bidirectional_mask,
     cached_mask,
@@ -86,7 +86,7 @@ def test_activations_are_their_formulas(name):
 
 def test_dropout_keeps_the_mean_and_the_rate():
     x = jnp.ones((200, 200))
-    y = np.asarray(dropout(x, 0.25, jax.random.key(0)))
+    y = np.asarray(dropout(x, 0.25, DropoutKey(jax.random.key(0), jnp.arange(200))))
     assert set(np.unique(y).round(4)) == {0.0, np.float32(1 / 0.75).round(4)}
     assert abs((y == 0).mean() - 0.25) < 0.01
     assert dropout(x, 0.25, None) is x

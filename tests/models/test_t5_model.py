@@ -12,6 +12,7 @@ from jax_lm.errors import UsageError
 from jax_lm.huggingface.convert import leaves_by_path
 from jax_lm.models.base import TokenIds
 from jax_lm.models.layers import dot_product, feed_forward
+from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.registry import count_parameters
 from jax_lm.models.t5 import PRESETS, T5, T5Config, stacks
 
@@ -109,7 +110,8 @@ def test_dropout_has_its_published_places(monkeypatch):
         monkeypatch.setattr(module, "dropout", dropping)
     model = jax.eval_shape(lambda k: T5.init(k, T5Config(**SHAPE, dropout=0.1)), jax.random.key(0))
     ids = jnp.zeros((1, 5), jnp.int32)
-    jax.eval_shape(lambda m, key: m(ids, ids, key=key), model, jax.random.key(0))
+    key = DropoutKey(jax.random.key(0), jnp.arange(1))
+    jax.eval_shape(lambda m, key: m(ids, ids, key=key), model, key)
     in_blocks = (2 + 2) + (2 + 2 + 2)  # each block is traced once
     assert seen == [0.1] * (2 + 2 + in_blocks)
     jax.eval_shape(lambda m: m(ids, ids), model)

@@ -1,5 +1,6 @@
 """A model without layers to compute: one parameter of every kind that optimizers tell apart."""
 
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -67,17 +68,22 @@ def take_steps(
     config: OptimizerConfig, model: Any, gradients: list[Any]
 ) -> tuple[Any, optax.OptState]:
     """The model after one step for each gradient, and the optimizer's state."""
+    init, step = _compiled(config)
+    state = init(model)
+    for gradient in gradients:
+        model, state = step(model, state, gradient)
+    return model, state
+
+
+@lru_cache(maxsize=16)
+def _compiled(config: OptimizerConfig) -> tuple[Any, Any]:
     optimizer = make_optimizer(config, TOTAL_STEPS)
 
-    @jax.jit
     def step(model: Any, state: Any, gradient: Any) -> Any:
         updates, state = optimizer.update(gradient, state, model)
         return optax.apply_updates(model, updates), state
 
-    state = jax.jit(optimizer.init)(model)
-    for gradient in gradients:
-        model, state = step(model, state, gradient)
-    return model, state
+    return optimizer.init, jax.jit(step)
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:

@@ -10,19 +10,27 @@ from jaxtyping import Array, Float
 
 from jax_lm.errors import UsageError
 from jax_lm.models.base import TokenIds
-from jax_lm.models.registry import FAMILIES, abstract_model
+from jax_lm.models.low_rank import LoraConfig, with_low_rank
+from jax_lm.models.registry import FAMILIES, init_model
+from jax_lm.optimizers.build import make_optimizer
+from jax_lm.optimizers.config import OptimizerConfig
 from jax_lm.optimizers.masks import decay_mask
 from jax_lm.optimizers.matrices import find_matrices
 from jax_lm.optimizers.patterns import matched_layers
 from jax_lm.optimizers.trainable import trainable_mask
-from tests.optimizers.small_model import named_leaves
+from tests.optimizers.small_model import NAMES, named_leaves
 
 QUERY = "blocks.attention.query_weight"
 
 
-def tiny(family: str) -> Any:
+def made(family: str) -> Any:
     config = FAMILIES[family].config(num_layers=4, num_heads=2, embed_dim=128, context_length=8)
-    return abstract_model(config.with_tokens(TokenIds(30, pad=0, bos=1, eos=2)))
+    known = config.with_tokens(TokenIds(30, pad=0, bos=1, eos=2))
+    return init_model(jax.random.key(0), known)
+
+
+def tiny(family: str) -> Any:
+    return jax.eval_shape(lambda: made(family))
 
 
 def frozen_paths(family: str, *freeze: str) -> set[str]:
@@ -126,3 +134,19 @@ def test_biases_and_norm_scales_are_not_decayed(family: str) -> None:
     changed = {name for name in decayed if decayed[name] != without[name]}
     assert changed == {name for name in decayed if name.endswith("_embedding")}
     assert changed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_low_rank_factors_are_matrices_too(name: str) -> None:
+    """Factors of tables but for the table's side; also where one of the two is frozen."""
+    config = LoraConfig(rank=2, targets=("*weight", "token_embedding"))
+    model = jax.eval_shape(lambda: with_low_rank(jax.random.key(0), made("gpt2"), config))
+    freeze = ("blocks.attention.*.a", "blocks.0.*")
+    trained = eqx.filter(model, trainable_mask(model, freeze, lora=True))
+    assert find_matrices(trained)["blocks.attention.query_weight.b"] == ((1,), (2, 3))
+    assert find_matrices(trained)["blocks.feed_forward.up_weight.a"] == ((1,), (2,))
+    assert "token_embedding.a" not in find_matrices(trained)
+    optimizer = make_optimizer(OptimizerConfig(name=name, freeze=freeze), 10)
+    state = jax.eval_shape(optimizer.init, trained)
+    updates, _ = jax.eval_shape(optimizer.update, trained, state, trained)
+    assert jax.tree.leaves(updates) == jax.tree.leaves(trained)

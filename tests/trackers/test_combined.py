@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from jax_lm.trackers.base import Histogram
 from jax_lm.trackers.combined import CombinedTracker, open_trackers
 from jax_lm.trackers.jsonl import read_metrics
 
@@ -22,6 +23,9 @@ class Recorder:
     def sample(self, step: int, prompt: str, text: str) -> None:
         self.steps.append(-step)
 
+    def histogram(self, step: int, values: Mapping[str, Histogram]) -> None:
+        self.steps.append(100 * step)
+
     def close(self) -> None:
         self.steps.append(0)
 
@@ -34,8 +38,9 @@ def test_a_failing_tracker_is_reported_once_and_the_others_go_on(
     for step in (1, 2, 3):
         tracker.log(step, {"train/loss": 1.0})
     tracker.sample(3, "a", "b")
+    tracker.histogram(3, {})
     tracker.close()
-    assert whole.steps == [1, 2, 3, -3, 0]
+    assert whole.steps == [1, 2, 3, -3, 300, 0]
     assert broken.steps == [1]
     assert capsys.readouterr().err == (
         "jax-lm: Recorder failed and is left out from here on: disk is full\n"

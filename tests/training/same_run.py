@@ -12,15 +12,24 @@ from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import read_metrics
 
 
+OF_THE_MACHINE = {
+    "time",
+    "train/data_seconds",
+    "train/memory_gb",
+    "train/mfu",
+    "train/step_seconds",
+    "train/tokens_per_second",
+}
+
+
 def weights(run_dir: str) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(open_model(run_dir).model)]
 
 
 def numbers(run_dir: str) -> list[dict[str, Any]]:
-    """All logged metrics but those of the clock."""
-    dropped = ("time", "train/tokens_per_second")
+    """All logged metrics but those of the clock and of memory."""
     rows = read_metrics(Path(run_dir) / "metrics.jsonl")
-    return [{key: row[key] for key in row if key not in dropped} for row in rows]
+    return [{key: row[key] for key in row if key not in OF_THE_MACHINE} for row in rows]
 
 
 def optimizer_state(run_dir: str) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from jax_lm import checkpoints
+from jax_lm.checkpoints import writer
 from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
 from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import JsonlTracker, read_metrics
@@ -66,7 +67,7 @@ def test_a_run_leaves_what_it_promises(config: TrainConfig) -> None:
     assert [row["step"] for row in rows if "train/loss" in row] == [2, 4, 6, 8, 10, 12]
     assert rows[-1]["val/loss"] < rows[0]["val/loss"] - 0.5
     last_loss = [row["train/loss"] for row in rows if "train/loss" in row][-1]
-    assert f"{last_loss:.3f}" in (run / "report.html").read_text()
+    assert f"{last_loss:.4f}" in (run / "report.html").read_text()
     sample = (run / "samples" / "step-00000012.txt").read_text()
     assert sample.startswith('--- prompt: "def "\ndef ')
     assert len(sample.strip()) > len('--- prompt: "def "\ndef ')
@@ -151,7 +152,7 @@ def test_a_directory_with_a_run_is_not_written_over(config: TrainConfig) -> None
     ("changes", "message"),
     [
         ({"seed": 3}, "seed was 0, now 3"),
-        ({"batch_size": 8}, "cannot go on with batches of 8 rows: the run had taken 4 of 4"),
+        ({"batch_size": 8}, "batch_size was 4, now 8"),
         ({"dtype": "bfloat16"}, "dtype was 'float32', now 'bfloat16'"),
     ],
 )
@@ -191,21 +192,33 @@ def test_a_loss_that_is_not_finite_is_skipped_then_stops(
         train(elsewhere, quiet)
 
 
-def test_a_failed_save_is_told_and_training_goes_on(
-    config: TrainConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save = run_module.save_checkpoint
+@pytest.fixture
+def full_at_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has no room for the checkpoint of step 4."""
+    complete = writer.complete_checkpoint
 
-    def full_at_four(*args: Any, **given: Any) -> Path:
-        if given["progress"].step == 4:
+    def refusing(begun: Any, *rest: Any) -> Path:
+        if begun.progress.step == 4:
             raise OSError(28, "No space left on device")
-        return save(*args, **given)
+        return complete(begun, *rest)
 
-    monkeypatch.setattr(run_module, "save_checkpoint", full_at_four)
+    monkeypatch.setattr(writer, "complete_checkpoint", refusing)
+
+
+def test_a_failed_save_is_told_and_training_goes_on(config: TrainConfig, full_at_four: None) -> None:
     said: list[str] = []
     run = train(config, said.append)
-    assert any("step 4 could not be saved, training goes on" in line for line in said)
+    assert any("step 4 could not be saved, training goes on: No space" in line for line in said)
     assert checkpoints.list_steps(run / "checkpoints") == [8, 12]
+
+
+def test_a_run_that_is_stopped_and_cannot_save_fails(
+    config: TrainConfig, full_at_four: None, stop_at: Any
+) -> None:
+    stop_at(4, signal.SIGTERM)
+    with pytest.raises(JaxLMError, match="step 4 could not be saved: No space left") as failed:
+        train(config, quiet)
+    assert failed.value.exit_code == 1
 
 
 def test_several_held_out_sets_have_names(config: TrainConfig) -> None:
@@ -222,7 +235,7 @@ def test_several_held_out_sets_have_names(config: TrainConfig) -> None:
 
 
 def test_bfloat16_and_remat_train(config: TrainConfig) -> None:
-    run = train(replace(config, dtype="bfloat16", remat=True), quiet)
+    run = train(replace(config, dtype="bfloat16", remat="full"), quiet)
     rows = read_metrics(run / "metrics.jsonl")
     assert rows[-1]["val/loss"] < rows[0]["val/loss"] - 0.5
     assert all(leaf.dtype == np.float32 for leaf in weights(str(run)))
@@ -230,6 +243,6 @@ def test_bfloat16_and_remat_train(config: TrainConfig) -> None:
 
 def test_remat_changes_nothing_but_rounding(config: TrainConfig) -> None:
     one = train(replace(config, run_dir=f"{config.run_dir}-1"), quiet)
-    two = train(replace(config, run_dir=f"{config.run_dir}-2", remat=True), quiet)
+    two = train(replace(config, run_dir=f"{config.run_dir}-2", remat="full"), quiet)
     losses = [read_metrics(run / "metrics.jsonl")[-1]["val/loss"] for run in (one, two)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -39,7 +39,7 @@ def together(action: Callable[[], object]) -> None:
     if failure is not None:
         raise failure
     if int(failed):
-        raise JaxLMError("process 0 could not begin to write")
+        raise JaxLMError("process 0 could not do it, and says why")
 
 
 def mark_written(directory: Path) -> None:

@@ -1,6 +1,6 @@
 """Arrays of a checkpoint, read straight into their shards, whatever the mesh they come from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,20 +33,27 @@ def restore_arrays(directory: Path, like: Tree) -> Tree:
     return tree
 
 
-def restore_fitting(directory: Path, fresh: Tree) -> tuple[Tree, list[str]]:
+def restore_fitting(
+    directory: Path, fresh: Tree, *, anew: Collection[str] = ()
+) -> tuple[Tree, list[str]]:
     """Read what fits, part by part of a tree, and keep the rest as it is.
 
     Args:
         directory: as in ``restore_arrays``.
         fresh: arrays in their shards. A part is what lies under one top-level name: it is read
             whole or not at all.
+        anew: parts that are not read even if they fit.
 
     Returns:
         The tree, and the parts that were kept.
     """
     stored, wanted = stored_shapes(directory), wanted_shapes(fresh)
     parts = {_part(name) for name in wanted}
-    fitting = {part for part in parts if _of_part(stored, part) == _of_part(wanted, part)}
+    fitting = {
+        part
+        for part in parts
+        if part not in anew and _of_part(stored, part) == _of_part(wanted, part)
+    }
     leaves = by_path(fresh)
     read = {name: leaf for name, leaf in leaves.items() if _part(name) in fitting}
     restored = _restore_some(directory, read)

@@ -40,7 +40,7 @@ class CheckpointWriter:
         checkpoints: Path,
         retention: Retention,
         *,
-        resume_step: int = 0,
+        resume_step: int | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
         """Remove what killed processes left unfinished, and find the best checkpoint so far.
@@ -48,18 +48,18 @@ class CheckpointWriter:
         Args:
             checkpoints: the directory of all checkpoints; it need not exist yet.
             retention: what is kept.
-            resume_step: the step that training goes on from. Later checkpoints failed
-                verification, or that step would not be it; they are removed.
+            resume_step: the step that training goes on from; None: it starts. Later checkpoints
+                failed verification, or that step would not be it; they are removed.
             say: receives a sentence about a save that failed, on another thread.
         """
         self._checkpoints, self._retention, self._say = checkpoints, retention, say
-        self._saved = resume_step or None
+        self._saved = resume_step
         self._thread: threading.Thread | None = None
         self._failure: JaxLMError | None = None
         if hosts.is_first():
             remove_leftovers(checkpoints)
             for step in list_steps(checkpoints):
-                if step > resume_step:
+                if step > (resume_step or 0):
                     remove_checkpoint(step_directory(checkpoints, step))
         metric = retention.best
         self._best: Best | None = None if metric is None else find_best(checkpoints, metric)

@@ -25,7 +25,7 @@ def main(args: list[str]) -> None:
     import jax  # noqa: F401 - so that the environment lists its devices
 
     from jax_lm import losses
-    from jax_lm.models.layers.dot_product import usual_kernel
+    from jax_lm.models.layers.attention_kernel import usual_kernel
 
     try:
         found = environment.describe()

@@ -45,9 +45,13 @@ def parameter_axes(module: eqx.Module, prefix: tuple[str, ...] = ()) -> Any:
 def _low_rank_axes(value: LowRank, names: tuple[str, ...]) -> LowRank:
     """Of a weight and its factors, which share its axes between them."""
     stacked = names[:1] if names[0] == "layers" else ()
-    cut = len(names) if value.a is None else value.a.ndim - 1
+    arrays: list[Any] = [value.weight, value.a, value.b]  # None: not in this tree
+    cut = len(names)
+    if arrays[1] is not None:
+        cut = arrays[1].ndim - 1
+    elif arrays[2] is not None:
+        cut += len(stacked) + 1 - arrays[2].ndim
     axes = names, (*names[:cut], "low_rank"), (*stacked, "low_rank", *names[cut:])
-    arrays = value.weight, value.a, value.b
     kept = [AxisNames(one) for one, array in zip(axes, arrays, strict=True) if array is not None]
     named: LowRank = jax.tree.unflatten(jax.tree.structure(value), kept)
     return named

@@ -10,12 +10,6 @@ from jaxtyping import Array, Float, Int
 Model = TypeVar("Model")
 
 
-def initial_average(model: Model) -> Model:
-    """A float32 copy of the weights, in memory of its own; the first update replaces it."""
-    copy: Model = jax.tree.map(lambda leaf: jnp.array(leaf, jnp.float32, copy=True), model)
-    return copy
-
-
 def averaged(previous: Model, model: Model, decay: float, updates: Int[Array, ""] | int) -> Model:
     """The average after one more update: free of bias towards the start, in float32.
 
@@ -24,7 +18,7 @@ def averaged(previous: Model, model: Model, decay: float, updates: Int[Array, ""
     of the start count nothing and the first average is the first update's weights.
 
     Args:
-        previous: the average before.
+        previous: the average before; before the first update, anything of the same shape.
         model: the weights after the update.
         decay: of what is already there, from 0 to below 1.
         updates: how many have been averaged, with this one; 1 at the first.

@@ -1,14 +1,17 @@
 """Muon for matrices, AdamW's direction for all else."""
 
 import math
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from optax.contrib import MuonDimensionNumbers, scale_by_muon
 
-from jax_lm.optimizers.matrices import find_matrices, sides
+from jax_lm.optimizers.matrices import Matrix, find_matrices, sides
 from jax_lm.optimizers.patterns import dotted
 
 ADAMW_RMS = 0.2
@@ -37,37 +40,47 @@ def scale_by_muon_or_adam(
         epsilon: added to a matrix's norm before it is divided by that.
         moment_dtype: of the momentum.
     """
-    muon = optax.chain(
-        scale_by_muon(
+
+    def muon(matrices: Mapping[str, Matrix]) -> optax.GradientTransformation:
+        return scale_by_muon(
             beta=momentum,
             eps=epsilon,
             mu_dtype=moment_dtype,
             nesterov=nesterov,
-            weight_dimension_numbers=_dimensions,
-        ),
-        optax.stateless(lambda updates, _params: _as_large_as_adamw(updates)),
-    )
-    return optax.partition({"muon": muon, "adam": adam}, _labels)
+            weight_dimension_numbers=partial(_dimensions, matrices),
+        )
+
+    def init(params: Any) -> Any:
+        matrices = find_matrices(params)
+        chosen, rest = _split(params, matrices)
+        return {"muon": muon(matrices).init(chosen), "adam": adam.init(rest)}
+
+    def update(updates: Any, state: Any, _params: Any = None) -> tuple[Any, Any]:
+        matrices = find_matrices(updates)
+        chosen, rest = _split(updates, matrices)
+        chosen, muon_state = muon(matrices).update(chosen, state["muon"])
+        rest, adam_state = adam.update(rest, state["adam"])
+        together = eqx.combine(_as_large_as_adamw(chosen, matrices), rest)
+        return together, {"muon": muon_state, "adam": adam_state}
+
+    return optax.GradientTransformation(init, update)
 
 
-def _labels(params: Any) -> Any:
-    matrices = find_matrices(params)
-    return jax.tree_util.tree_map_with_path(
-        lambda path, _: "muon" if dotted(path) in matrices else "adam", params
-    )
+def _split(params: Any, matrices: Mapping[str, Matrix]) -> tuple[Any, Any]:
+    """The matrices, and all else, with None in the place of what is in the other."""
+    is_matrix = jax.tree_util.tree_map_with_path(lambda path, _: dotted(path) in matrices, params)
+    chosen, rest = eqx.partition(params, is_matrix)
+    return chosen, rest
 
 
-def _dimensions(params: Any) -> Any:
-    """For a tree of matrices alone; all else is masked out of it."""
-    matrices = find_matrices(params)
+def _dimensions(matrices: Mapping[str, Matrix], params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(
         lambda path, _: MuonDimensionNumbers(*matrices[dotted(path)]), params
     )
 
 
-def _as_large_as_adamw(updates: Any) -> Any:
+def _as_large_as_adamw(updates: Any, matrices: Mapping[str, Matrix]) -> Any:
     """Orthogonal matrices times what gives them the root mean square of ADAMW_RMS."""
-    matrices = find_matrices(updates)
 
     def scaled(path: tuple[Any, ...], update: Any) -> Any:
         return update * ADAMW_RMS * math.sqrt(max(sides(update.shape, matrices[dotted(path)])))

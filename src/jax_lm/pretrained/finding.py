@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jax_lm.checkpoints import list_steps, newest_valid, read_progress, step_directory
+from jax_lm.checkpoints import (
+    list_steps,
+    newest_valid,
+    read_best,
+    read_progress,
+    step_directory,
+)
 from jax_lm.errors import JaxLMError
 from jax_lm.huggingface.convert import ShardingOf, read_model
 from jax_lm.huggingface.directory import load_config, load_model, refuse_larger
@@ -85,7 +91,8 @@ def open_model(spec: str) -> OpenedModel:
     """Load a model with its tokenizer.
 
     Args:
-        spec: a run directory (its ``final/``, else its newest checkpoint), ``RUN@STEP``, a
+        spec: a run directory (its best checkpoint where it keeps one, else its ``final/``, else
+            its newest checkpoint), ``RUN@STEP``, a
             directory with a ``config.json`` of transformers, one that ``jax-lm convert`` wrote,
             LLaMA's own files, or a name on the Hugging Face hub.
 
@@ -133,7 +140,10 @@ def find_model(spec: str) -> FoundModel:
 
 
 def _in_directory(path: Path) -> FoundModel:
-    final = path / "final"
+    best, final = read_best(path / "checkpoints"), path / "final"
+    if best is not None:
+        _warn(f"{path}: the best checkpoint, step {best.step} ({best.metric} {best.value:.6g})")
+        return _step(path, best.step)
     if final.is_dir():
         return FoundModel("huggingface", final, final, of_run=True)
     newest = newest_valid(path / "checkpoints", _warn)
@@ -153,7 +163,7 @@ def _step(run: Path, step: int) -> FoundModel:
 
 
 def _warn(line: str) -> None:
-    print(f"jax-lm: {line}", file=sys.stderr)  # noqa: T201 (a damaged checkpoint is never passed over in silence)
+    print(f"jax-lm: {line}", file=sys.stderr)  # noqa: T201 (which weights are used is never a secret)
 
 
 def _read_official(directory: Path) -> Any:

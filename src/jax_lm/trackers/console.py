@@ -166,6 +166,11 @@ class ConsoleTracker:
         self.progress.close()
 
 
+def say_line(text: str) -> None:
+    """Print a line on standard output, above the bar if one is shown."""
+    tqdm.write(text)
+
+
 def short_number(value: float) -> str:
     """A number in at most five characters: ``0.31``, ``42.0``, ``12.3k``, ``1.05M``."""
     for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

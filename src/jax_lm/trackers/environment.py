@@ -47,6 +47,7 @@ OPTIONAL_PARTS = (
     ("pymongo", "mongodb:// sources and stores", "'jax-lm[mongodb]'"),
     ("jax-cuda13-plugin", "NVIDIA GPUs", "'jax-lm[cuda]'"),
     ("libtpu", "TPUs", "'jax-lm[tpu]'"),
+    ("wandb", "log to Weights & Biases", "'jax-lm[wandb]'"),
     ("tensorboard", "look at RUN/tensorboard", "tensorboard"),
     ("transformers", "load an exported model elsewhere", "transformers"),
     ("torch", "run an exported model in transformers", "torch"),

@@ -1,6 +1,5 @@
 """Weights & Biases: the same numbers under the same names, online or kept for later."""
 
-import importlib.util
 import json
 import secrets
 import sys
@@ -141,8 +140,10 @@ def require_wandb() -> None:
     Raises:
         JaxLMError: wandb is not installed.
     """
-    if importlib.util.find_spec("wandb") is None:
-        raise missing_extra("wandb", "wandb", "--tracking.wandb-project")
+    try:
+        import wandb  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("wandb", "wandb", "--tracking.wandb-project") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -186,6 +186,11 @@ class TrainConfig:
         for flag, (value, valid, expected) in checks.items():
             if not valid:
                 raise UsageError(f"{flag} is {value}, expected {expected}")
+        if self.sequence_length % self.mesh.sequence:
+            raise UsageError(
+                f"--mesh.sequence {self.mesh.sequence} does not divide rows of "
+                f"{self.sequence_length} tokens: choose another number or --data.sequence-length"
+            )
         if self.sequence_length > self.model.context_length:
             raise UsageError(
                 f"--data.sequence-length {self.sequence_length} is more than the model's context "

@@ -37,7 +37,7 @@ def finish(
         model,
         training=_facts(config, plan, data, progress),
         evaluation=_evaluation(run, progress.step),
-        example_prompt=config.evaluation.sample_prompt or "Once upon a time",
+        example_prompt=next(iter(config.evaluation.prompts), "") or "Once upon a time",
     )
     write_directory(model, data.tokenizer, run.final, card=card)
     say(f"final     {run.final} (loads in transformers as it is)")

@@ -31,7 +31,6 @@ from jax_lm.training.step import StepMetrics, TrainStep
 from jax_lm.training.throughput import Throughput
 from jax_lm.types import Batch
 
-
 Ending = Literal["signal", "time"]
 
 

@@ -19,8 +19,10 @@ from jax_lm.sharding.mesh import make_mesh, row_shards
 from jax_lm.sharding.rules import on_mesh
 from jax_lm.trackers.base import Tracker
 from jax_lm.trackers.combined import open_trackers
+from jax_lm.trackers.console import say_line
 from jax_lm.trackers.environment import describe
 from jax_lm.trackers.wandb import WandbSettings
+from jax_lm.training.compilation import use_compilation_cache
 from jax_lm.training.config import TrackingConfig, TrainConfig
 from jax_lm.training.data import TrainingData, open_data
 from jax_lm.training.evaluating import Evaluator
@@ -29,19 +31,14 @@ from jax_lm.training.histograms import make_histograms
 from jax_lm.training.loop import Job, fit
 from jax_lm.training.plan import Plan, make_plan
 from jax_lm.training.recorded import recorded
-from jax_lm.training.run_directory import (
-    RunDirectory,
-    check_same_batch,
-    check_same_run,
-    find_checkpoint,
-)
+from jax_lm.training.resuming import refuse_unknown_keys, resumed_state, resumption
+from jax_lm.training.run_directory import RunDirectory, find_checkpoint
 from jax_lm.training.signals import stop_on_signal
 from jax_lm.training.stall import Watchdog
 from jax_lm.training.starting import (
     abstract_state,
     first_state,
     keys_of,
-    restored_state,
     shardings_of,
     starting_weights,
 )
@@ -52,7 +49,7 @@ from jax_lm.training.throughput import Throughput, flops_per_token, peak_flops
 Say = Callable[[str], None]
 
 
-def train(config: TrainConfig, say: Say = print) -> Path:
+def train(config: TrainConfig, say: Say = say_line) -> Path:
     """Train a model and export it.
 
     Args:
@@ -70,7 +67,15 @@ def train(config: TrainConfig, say: Say = print) -> Path:
     if jax.process_count() > 1:
         raise JaxLMError("training on several hosts is not supported: start one process")
     began = perf_counter()
+    refuse_unknown_keys(config)
     run = RunDirectory(config.run_dir)
+    with run.locked():
+        use_compilation_cache(config.compilation_cache, say)
+        return _train(run, config, began, say)
+
+
+def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Path:
+    """The story of a run whose directory is locked."""
     mesh = make_mesh(config.mesh)
     with stop_on_signal() as stop, _logged(say), on_mesh(mesh, config.mesh):
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
@@ -83,9 +88,15 @@ def train(config: TrainConfig, say: Say = print) -> Path:
             state = first_state(config, optimizer, like, initial)
             progress = Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
         else:
-            check_same_run(checkpoint, recorded(config), data.train.fingerprint)
-            state, progress = restored_state(checkpoint, like)
-        check_same_batch(progress, plan.batch_size)
+            found = resumption(
+                checkpoint,
+                recorded(config),
+                data=data.train.fingerprint,
+                batch_size=plan.batch_size,
+                allowed=config.allow_change,
+            )
+            state = resumed_state(found, config, optimizer, like, say)
+            progress = found.progress
         for line in summarise(config, plan, data, mesh, progress):
             say(line)
         logged = run.evaluated_steps(up_to=progress.step) if checkpoint else ()
@@ -94,7 +105,10 @@ def train(config: TrainConfig, say: Say = print) -> Path:
             closing(_trackers(run, config, plan, progress if checkpoint else None)) as tracker,
             Watchdog(config.stall_minutes) as watchdog,
             CheckpointWriter(
-                run.checkpoints, config.checkpoint, resume_step=progress.step, say=say
+                run.checkpoints,
+                config.checkpoint,
+                resume_step=progress.step if checkpoint else None,
+                say=say,
             ) as writer,
         ):
             evaluator = Evaluator(
@@ -146,13 +160,14 @@ def _logged(say: Say) -> Iterator[None]:
     logger, handler = logging.getLogger("jax_lm"), logging.Handler()
     handler.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
     logger.addHandler(handler)
-    before = logger.level
+    before, logger.propagate = logger.level, False  # libraries print what reaches the root
     logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
+        logger.propagate = True
 
 
 def _describe_run(run: RunDirectory, config: TrainConfig, data: TrainingData) -> None:

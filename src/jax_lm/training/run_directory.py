@@ -1,26 +1,16 @@
 """What lies where in a run directory, and whether a run may start or go on there."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from jax_lm.checkpoints import Progress, list_steps, newest_valid, read_config, read_progress
+from jax_lm.checkpoints import list_steps, newest_valid
+from jax_lm.checkpoints.hosts import together
 from jax_lm.errors import JaxLMError
+from jax_lm.preprocessing.locking import BeingMade, FolderLock
 from jax_lm.trackers.jsonl import read_metrics
-
-FIXED_ON_RESUME = (
-    "model",
-    "objective",
-    "data",
-    "seed",
-    "dtype",
-    "remat",
-    "loss_reduction",
-    "label_smoothing",
-    "z_loss",
-)
-"""Parts of the configuration that a resumed run must share with its checkpoint."""
 
 
 class RunDirectory:
@@ -39,6 +29,32 @@ class RunDirectory:
     def is_finished(self) -> bool:
         """Whether the final model has been written."""
         return (self.final / "config.json").is_file()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training here; the directory is made if need be.
+
+        The lock ends with the process, however that ends, and is held by the first of several.
+
+        Raises:
+            JaxLMError: another run is at work here, or the directory cannot be made.
+        """
+        lock = FolderLock(self.path)
+        try:
+            together(lock.take)
+        except BeingMade as error:
+            raise JaxLMError(
+                f"{self.path}: another process is training here: wait for it to end, or choose "
+                "another --run-dir"
+            ) from error
+        except OSError as error:
+            raise JaxLMError(f"--run-dir {self.path} cannot be made: {error}") from error
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # where nothing came of the run
+                self.path.rmdir()
+            lock.release()
 
     def evaluated_steps(self, *, up_to: int) -> tuple[int, ...]:
         """Steps whose held-out metrics are logged, no later than ``up_to``."""
@@ -70,53 +86,3 @@ def find_checkpoint(run: RunDirectory, *, resume: str, say: Callable[[str], None
             "--run-dir"
         )
     return None
-
-
-def check_same_run(checkpoint: Path, config: Mapping[str, Any], data: str) -> None:
-    """Refuse to go on with another model, other data or another seed.
-
-    Args:
-        checkpoint: where the run goes on from.
-        config: the resolved configuration, as JSON values.
-        data: fingerprint of the training rows.
-
-    Raises:
-        JaxLMError: naming every key that differs, with both values.
-    """
-    before = _flat(read_config(checkpoint))
-    after = _flat(json.loads(json.dumps(config)))
-    changed = [
-        f"{key} was {before.get(key)!r}, now {after.get(key)!r}"
-        for key in sorted(before.keys() | after.keys())
-        if key.split(".")[0] in FIXED_ON_RESUME and before.get(key) != after.get(key)
-    ]
-    if not changed and read_progress(checkpoint).data != data:
-        changed = ["the training rows are not those the run started with"]
-    if changed:
-        raise JaxLMError(
-            f"{checkpoint}: cannot go on with another configuration ({'; '.join(changed)}): "
-            "undo the change or choose another --run-dir"
-        )
-
-
-def check_same_batch(progress: Progress, batch_size: int) -> None:
-    """Refuse to go on with another global batch, whichever flag or device count it comes from.
-
-    Raises:
-        JaxLMError: the rows consumed are not so many batches.
-    """
-    if progress.position != progress.step * batch_size:
-        raise JaxLMError(
-            f"cannot go on with batches of {batch_size} rows: the run had taken "
-            f"{progress.step} of {progress.position // max(1, progress.step)}; set --batch-size"
-        )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

@@ -96,8 +96,8 @@ def abstract_state(
     return placed
 
 
-def shardings_of(state: TrainState) -> Any:
-    """Where the arrays of an abstract state lie."""
+def shardings_of(state: Any) -> Any:
+    """Where the arrays of an abstract state, or of a part of one, lie."""
     return jax.tree.map(lambda leaf: leaf.sharding, state)
 
 

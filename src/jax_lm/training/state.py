@@ -65,13 +65,25 @@ def state_of(
     """
     if config.lora.rank:
         model = with_low_rank(jax.random.fold_in(key, 1), model, config.lora)
+    average = jax.tree.map(jnp.copy, model) if config.optimizer.ema_decay else None
+    return TrainState(model, optimizer_state_of(model, config, optimizer), average)
+
+
+def optimizer_state_of(
+    model: Model, config: TrainConfig, optimizer: optax.GradientTransformation
+) -> OptimizerState:
+    """The state of an optimizer that has seen nothing.
+
+    Args:
+        model: what it is to train, with low-rank factors where the run trains such.
+        config: of the run.
+        optimizer: as ``make_optimizer`` gives it.
+    """
     trained, _ = trainable_parts(model, config)
-    state = OptimizerState(
+    return OptimizerState(
         optax=optimizer.init(trained),
         step=jnp.zeros((), jnp.int32),
         bad_steps=jnp.zeros((), jnp.int32),
         skipped_steps=jnp.zeros((), jnp.int32),
         loss_scale=LossScale.init() if config.dtype == "float16" else None,
     )
-    average = jax.tree.map(jnp.copy, model) if config.optimizer.ema_decay else None
-    return TrainState(model, state, average)

@@ -8,14 +8,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
+from jax_lm.models.layers.attention_kernel import (
+    Kernel,
+    Request,
+    hiding_window,
+    kernel_for,
+    needs_dense,
+    platform,
+)
 from jax_lm.models.layers.dropout import DropoutKey, dropout
-from jax_lm.models.layers.mask import AttentionMask, causal_mask
+from jax_lm.models.layers.mask import AttentionMask
+from jax_lm.models.layers.placement import ACTIVATIONS, partition
 
 _log = logging.getLogger(__name__)
 
@@ -24,48 +34,6 @@ _wrapper: ContextVar[Wrapper | None] = ContextVar("wrapper", default=None)
 
 HIDDEN = 0.5 * float(jnp.finfo(jnp.float32).min)
 """Added to the scores of what must not be seen: absorbs any score, and does not overflow."""
-
-
-class Platform(NamedTuple):
-    """What attention runs on."""
-
-    backend: str
-    """``cpu``, ``gpu`` or ``tpu``."""
-    capability: tuple[int, int] | None = None
-    """Compute capability of an NVIDIA GPU; None: something else."""
-    devices: int = 1
-    """Devices of all hosts together."""
-
-
-class Kernel(NamedTuple):
-    """What computes attention, and why."""
-
-    name: Literal["cudnn", "pallas", "xla"]
-    why: str
-
-    def __str__(self) -> str:
-        """As logged and as shown by ``jax-lm doctor``."""
-        return f"{KERNEL_NAMES[self.name]} ({self.why})"
-
-
-KERNEL_NAMES = {
-    "cudnn": "cuDNN flash attention",
-    "pallas": "Pallas flash attention",
-    "xla": "XLA einsum",
-}
-
-
-class Request(NamedTuple):
-    """What is asked of a kernel, apart from the numbers."""
-
-    query: tuple[int, ...]
-    """``[batch heads seq head_dim]``"""
-    key: tuple[int, ...]
-    """``[batch kv_heads slots head_dim]``"""
-    dtype: str
-    mask: AttentionMask
-    bias: bool = False
-    dropout: bool = False
 
 
 def attend(
@@ -120,85 +88,6 @@ def attention_wrapped(wrap: Wrapper | None) -> Iterator[None]:
         yield
     finally:
         _wrapper.reset(token)
-
-
-def kernel_for(on: Platform, request: Request) -> Kernel:
-    """The kernel that computes ``request`` fastest on ``on``; a pure function of both."""
-    if on.backend == "gpu" and on.capability is not None:
-        refusal = _why_not_cudnn(on.capability, request)
-        how = "dense mask" if _needs_dense(request.mask) else "structural mask"
-        return Kernel("xla", refusal) if refusal else Kernel("cudnn", how)
-    if on.backend == "tpu":
-        refusal = _why_not_pallas(on, request)
-        return Kernel("xla", refusal) if refusal else Kernel("pallas", "blocks of 128 and more")
-    return Kernel("xla", f"no flash attention for the backend {on.backend!r}")
-
-
-def usual_kernel() -> Kernel:
-    """What computes causal attention here in bfloat16: GPT-2's heads over 1,024 tokens."""
-    shape = (1, 12, 1024, 64)
-    return kernel_for(platform(), Request(shape, shape, "bfloat16", causal_mask()))
-
-
-def _needs_dense(mask: AttentionMask) -> bool:
-    """Whether the mask is more than causal order and a window from slot 0 on."""
-    return mask.key_segments is not None or mask.query_slots is not None
-
-
-def _window(mask: AttentionMask, slots: int) -> int | None:
-    """The window, where it hides anything."""
-    return mask.window if mask.window is not None and mask.window < slots else None
-
-
-def _why_not_cudnn(capability: tuple[int, int], request: Request) -> str | None:
-    """What cuDNN's flash attention lacks, as jax.nn.dot_product_attention documents and checks."""
-    seq, head_dim = request.query[-2:]
-    slots, widest = request.key[-2], 256 if capability >= (9, 0) else 128
-    dense, window = _needs_dense(request.mask), _window(request.mask, slots)
-    refusals = {
-        "cuDNN flash attention needs compute capability 8.0": capability < (8, 0),
-        f"cuDNN flash attention needs bfloat16 or float16, not {request.dtype}": request.dtype
-        not in ("bfloat16", "float16"),
-        f"head_dim {head_dim} is not a multiple of 8 up to {widest}": head_dim % 8 > 0
-        or head_dim > widest,
-        "dropout on attention weights": request.dropout,
-        "keys come from a cache": request.mask.query_slots is not None,
-        "a bias and a dense mask together": request.bias and dense,
-        "a window without causal order": window is not None and not request.mask.causal,
-        "a bias and a window together": request.bias and window is not None,
-        f"a dense mask or bias of odd length, {seq} x {slots}": (request.bias or dense)
-        and (seq % 2 > 0 or slots % 2 > 0),
-    }
-    return next((text for text, holds in refusals.items() if holds), None)
-
-
-def _why_not_pallas(on: Platform, request: Request) -> str | None:
-    """What JAX's flash attention for TPUs lacks."""
-    seq, head_dim = request.query[-2:]
-    slots = request.key[-2]
-    refusals = {
-        "a Mosaic kernel is not split over devices": on.devices > 1,
-        "dropout on attention weights": request.dropout,
-        "an additive bias": request.bias,
-        "keys come from a cache": request.mask.query_slots is not None,
-        "a sliding window": _window(request.mask, slots) is not None,
-        "groups of query heads": request.query[1] != request.key[1],
-        f"head_dim {head_dim} is neither 64 nor a multiple of 128": head_dim != 64
-        and head_dim % 128 > 0,
-        f"lengths {seq} x {slots} are no multiples of 128": seq % 128 > 0 or slots % 128 > 0,
-    }
-    return next((text for text, holds in refusals.items() if holds), None)
-
-
-@functools.cache
-def platform() -> Platform:
-    """Where this process computes."""
-    device = jax.devices()[0]
-    capability = None
-    if device.platform == "gpu" and "cuda" in device.client.platform_version:
-        major, minor = str(device.compute_capability).split(".")
-        capability = (int(major), int(minor))
-    return Platform(device.platform, capability, jax.device_count())
 
 
 @functools.cache
@@ -261,8 +150,8 @@ def _cudnn(
 ) -> Float[Array, "batch heads seq head_dim"]:
     """Order and window as rules, so that blocks which see nothing are never computed."""
     seq, slots = query.shape[-2], key.shape[-2]
-    allowed = mask.dense(seq, slots) if _needs_dense(mask) else None
-    window = _window(mask, slots) if allowed is None else None
+    allowed = mask.dense(seq, slots) if needs_dense(mask) else None
+    window = hiding_window(mask, slots) if allowed is None else None
     if allowed is not None:
         allowed = jnp.broadcast_to(allowed, (query.shape[0], seq, slots))[:, None]
     attended = jax.nn.dot_product_attention(
@@ -287,25 +176,44 @@ def _pallas(
     mask: AttentionMask,
     scale: float,
 ) -> Float[Array, "batch heads seq head_dim"]:
-    """JAX's flash attention for TPUs (after Dao et al. 2022, arXiv:2205.14135)."""
+    """JAX's flash attention for TPUs (after Dao et al. 2022, arXiv:2205.14135).
+
+    XLA cannot split a kernel: each device of a mesh is told to compute its rows and heads.
+    """
     from jax.experimental.pallas.ops.tpu import flash_attention as flash
 
-    segments, keys = None, mask.key_segments
-    if keys is not None and mask.query_segments is not None:
-        segments = flash.SegmentIds(mask.query_segments, keys)
-    elif keys is not None:  # cross-attention: every query is of the one segment that is real
-        ones = jnp.ones((query.shape[0], query.shape[2]), jnp.int32)
-        segments = flash.SegmentIds(ones, (keys > 0).astype(jnp.int32))
-    attended: Array = flash.flash_attention(
-        query,
-        key,
-        value,
-        segment_ids=segments,
-        causal=mask.causal,
-        sm_scale=scale,
-        block_sizes=_blocks(query.shape[2], key.shape[2]),
+    def of_share(query: Array, key: Array, value: Array, queries: Any, keys: Any) -> Array:
+        if keys is not None and queries is None:  # cross-attention: one segment is real
+            queries = jnp.ones((query.shape[0], query.shape[2]), jnp.int32)
+            keys = (keys > 0).astype(jnp.int32)
+        attended: Array = flash.flash_attention(
+            query,
+            key,
+            value,
+            segment_ids=None if keys is None else flash.SegmentIds(queries, keys),
+            causal=mask.causal,
+            sm_scale=scale,
+            block_sizes=_blocks(query.shape[2], key.shape[2]),
+        )
+        return attended
+
+    arrays = query, key, value, mask.query_segments, mask.key_segments
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.size > 1:
+        specs = tuple(_share(array) for array in arrays)
+        return jax.shard_map(of_share, in_specs=specs, out_specs=specs[0], check_vma=False)(*arrays)
+    return of_share(*arrays)
+
+
+def _share(array: Array | None) -> PartitionSpec | None:
+    """Which part of queries, keys, values or segment ids each device of the mesh has."""
+    if array is None:
+        return None
+    axes = (
+        ["batch", "positions"] if array.ndim == 2 else ["batch", "heads", "positions", "head_dim"]
     )
-    return attended
+    mesh = jax.sharding.get_abstract_mesh()
+    return partition(axes, array.shape, ACTIVATIONS, dict(mesh.shape))
 
 
 def _blocks(seq: int, slots: int) -> Any:

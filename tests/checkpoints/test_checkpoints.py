@@ -95,7 +95,7 @@ def test_missing_and_added_files_are_named(tmp_path: Path, model: GPT2) -> None:
     with pytest.raises(JaxLMError, match=r"extra, progress\.json"):
         verify_checkpoint(directory)
     (directory / "checksums.json").unlink()
-    with pytest.raises(JaxLMError, match="no readable checksums"):
+    with pytest.raises(JaxLMError, match=r"no readable checksums\.json"):
         verify_checkpoint(directory)
 
 
