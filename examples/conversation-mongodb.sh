@@ -4,7 +4,8 @@
 #
 #   TEXTS=corpus.jsonl TALKS=talks.csv examples/conversation-mongodb.sh
 #   TEXTS=corpus.jsonl TALKS=talks.csv MONGODB=mongodb://HOST/DB VOCABULARY=2000 LENGTH=32 \
-#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500" \
+#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500 \
+#   --optimizer.learning-rate 1e-3 --optimizer.warmup-steps 50" \
 #   examples/conversation-mongodb.sh          # minutes on a laptop
 #
 # Needs pip install 'jax-lm[mongodb]' and a server. An interrupted script goes on where it was when

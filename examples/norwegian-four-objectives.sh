@@ -4,7 +4,8 @@
 #
 #   TRAIN=no.jsonl.zst HELD_OUT=no-held-out.jsonl examples/norwegian-four-objectives.sh
 #   TRAIN=mine.txt HELD_OUT=other.txt VOCABULARY=2000 LENGTH=64 \
-#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500" \
+#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500 \
+#   --optimizer.learning-rate 1e-3 --optimizer.warmup-steps 50" \
 #   examples/norwegian-four-objectives.sh     # a text of your own: minutes on a laptop
 #
 # An interrupted script goes on where it was when it is started again.

@@ -4,7 +4,8 @@
 #
 #   DATA='pile/train/*.jsonl.zst' HELD_OUT='pile/val.jsonl.zst' examples/pile-random-access.sh
 #   DATA=web.jsonl HELD_OUT=other.jsonl VOCABULARY=2000 LENGTH=64 CONTEXT=32 \
-#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500" \
+#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500 \
+#   --optimizer.learning-rate 1e-3 --optimizer.warmup-steps 50" \
 #   examples/pile-random-access.sh            # any JSON lines with a text: minutes on a laptop
 #
 # An interrupted script goes on where it was when it is started again.

@@ -3,7 +3,8 @@
 #
 #   examples/wikitext-gpt2.sh                 # WikiText-103 from the hub: some hours on a GPU
 #   TRAIN=mine.txt HELD_OUT=other.txt VOCABULARY=2000 LENGTH=64 \
-#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500" \
+#   FLAGS="--model.num-layers 2 --model.num-heads 4 --model.embed-dim 128 --steps 500 \
+#   --optimizer.learning-rate 1e-3 --optimizer.warmup-steps 50" \
 #   examples/wikitext-gpt2.sh                 # a text of your own: minutes on a laptop
 #
 # An interrupted script goes on where it was when it is started again.

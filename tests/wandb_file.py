@@ -58,8 +58,7 @@ def _rows(records: list[Any]) -> Iterator[dict[str, Any]]:
         if record.WhichOneof("record_type") == "history":
             items = record.history.item
             yield {
-                item.key or "/".join(item.nested_key): json.loads(item.value_json)
-                for item in items
+                item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items
             }
 
 

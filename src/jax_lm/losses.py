@@ -182,7 +182,7 @@ def _fused_forward(
     low = jax.tree.map(
         lambda leaf, like: leaf.sum(axis=0).astype(like.dtype), sums, (weight, unembedding.bias)
     )
-    gradient = Unembedding(*low, vocab_size)
+    gradient = Unembedding(low[0], low[1], vocab_size)
     return (objective.sum(), cross_entropy.sum()), (split.join(slopes), gradient)
 
 

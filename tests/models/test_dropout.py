@@ -35,7 +35,7 @@ def test_split_keys_differ_and_keep_the_rows():
     assert split_key(None, 2) == [None, None]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "t5"])
+@pytest.mark.parametrize("name", ["gpt2", pytest.param("t5", marks=pytest.mark.slow)])
 def test_a_batch_in_two_parts_computes_what_the_whole_does(name):
     config = dataclasses.replace(CONFIGS[name], dropout=0.3)
     model = jax.jit(init_model, static_argnums=1)(jax.random.key(0), config)

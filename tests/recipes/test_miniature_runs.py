@@ -39,7 +39,9 @@ class Texts(NamedTuple):
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Texts:
     folder = tmp_path_factory.mktemp("texts")
-    pairs = [{"in_text": f"What is {i} plus one?", "out_text": f"It is {i + 1}."} for i in range(60)]
+    pairs = [
+        {"in_text": f"What is {i} plus one?", "out_text": f"It is {i + 1}."} for i in range(60)
+    ]
     lines = [f"Line {i} says little. The quick brown fox saw {i * i} dogs." for i in range(120)]
     plain, asked = folder / "plain.jsonl", folder / "pairs.jsonl"
     plain.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))

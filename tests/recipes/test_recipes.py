@@ -107,7 +107,9 @@ def test_the_page_is_what_the_recipes_say() -> None:
     root = Path(__file__).resolve().parents[2]
     text = (root / "docs" / "reference" / "recipes.md").read_text(encoding="utf-8")
     generated = list(page())
-    assert text.endswith("\n".join(generated) + "\n"), "end it with what jax-lm recipes --markdown prints"
+    assert text.endswith("\n".join(generated) + "\n"), (
+        "end it with what jax-lm recipes --markdown prints"
+    )
     assert all(len(line) <= PAGE_WIDTH for line in generated if not line.startswith("|"))
 
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from jax_lm.checkpoints import list_steps, step_directory
+from jax_lm.checkpoints import list_steps, read_progress, step_directory
 from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import read_metrics
 
@@ -32,10 +32,14 @@ def numbers(run_dir: str) -> list[dict[str, Any]]:
     return [{key: row[key] for key in row if key not in OF_THE_MACHINE} for row in rows]
 
 
+def newest_checkpoint(run_dir: str) -> Path:
+    checkpoints = Path(run_dir) / "checkpoints"
+    return step_directory(checkpoints, list_steps(checkpoints)[-1])
+
+
 def optimizer_state(run_dir: str) -> dict[str, np.ndarray]:
     """Every array of the newest checkpoint's optimizer state."""
-    checkpoints = Path(run_dir) / "checkpoints"
-    newest = step_directory(checkpoints, list_steps(checkpoints)[-1]) / "optimizer"
+    newest = newest_checkpoint(run_dir) / "optimizer"
     with ocp.StandardCheckpointer() as checkpointer:
         restored: dict[str, np.ndarray] = checkpointer.restore(newest.absolute())
     return restored
@@ -48,4 +52,5 @@ def assert_same_run(one: str, other: str) -> None:
         np.testing.assert_array_equal(found_state[name], values)
     for expected, found in zip(weights(one), weights(other), strict=True):
         np.testing.assert_array_equal(found, expected)
+    assert read_progress(newest_checkpoint(other)) == read_progress(newest_checkpoint(one))
     assert numbers(other) == numbers(one)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jax_lm import checkpoints
-from jax_lm.checkpoints import writer
+from jax_lm.checkpoints import saving
 from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
 from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import JsonlTracker, read_metrics
@@ -195,17 +195,19 @@ def test_a_loss_that_is_not_finite_is_skipped_then_stops(
 @pytest.fixture
 def full_at_four(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that has no room for the checkpoint of step 4."""
-    complete = writer.complete_checkpoint
+    write = saving.write_checksums
 
-    def refusing(begun: Any, *rest: Any) -> Path:
-        if begun.progress.step == 4:
+    def refusing(directory: Path) -> None:
+        if "step-00000004" in directory.name:
             raise OSError(28, "No space left on device")
-        return complete(begun, *rest)
+        write(directory)
 
-    monkeypatch.setattr(writer, "complete_checkpoint", refusing)
+    monkeypatch.setattr(saving, "write_checksums", refusing)
 
 
-def test_a_failed_save_is_told_and_training_goes_on(config: TrainConfig, full_at_four: None) -> None:
+def test_a_failed_save_is_told_and_training_goes_on(
+    config: TrainConfig, full_at_four: None
+) -> None:
     said: list[str] = []
     run = train(config, said.append)
     assert any("step 4 could not be saved, training goes on: No space" in line for line in said)

@@ -47,9 +47,7 @@ def tracked(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFactor
             every=5, at_start=False, sample_prompt=("def ", "import "), sample_tokens=3, max_rows=3
         ),
         checkpoint=CheckpointConfig(every=6),
-        tracking=TrackingConfig(
-            every=2, wandb_project="tests", wandb_mode="offline", histograms=4
-        ),
+        tracking=TrackingConfig(every=2, wandb_project="tests", wandb_mode="offline", histograms=4),
         run_dir=str(tmp_path_factory.mktemp("tracked") / "run"),
         steps=6,
         batch_size=4,
@@ -89,7 +87,9 @@ def test_tensorboard_has_what_metrics_jsonl_has(tracked: Tracked) -> None:
     module = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard"
     )
-    events = module.EventAccumulator(str(tracked.path / "tensorboard")).Reload()
+    events = module.EventAccumulator(
+        str(tracked.path / "tensorboard"), size_guidance={"histograms": 0, "scalars": 0}
+    ).Reload()
     found = {
         (event.step, name): event.value
         for name in events.Tags()["scalars"]
@@ -158,10 +158,10 @@ def test_a_blocked_loader_prints_a_stack(
 ) -> None:
     batch = Loader._batch
 
-    def blocked(self: Loader, order: Any, start: int, stop: int) -> Any:
+    def blocked(self: Loader, order: Any, start: int) -> Any:
         if start == 8 * 4:
             time.sleep(1.5)
-        return batch(self, order, start, stop)
+        return batch(self, order, start)
 
     monkeypatch.setattr(Loader, "_batch", blocked)
     run = train(replace(config, stall_minutes=0.5 / 60), lambda _: None)
@@ -177,8 +177,11 @@ def test_the_best_checkpoint_is_saved_at_its_evaluation(config: TrainConfig) -> 
     settings = replace(config.evaluation, every=5)
     run = train(replace(config, checkpoint=best, evaluation=settings), lambda _: None)
     steps = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
-    held_out = {row["step"]: row["val/loss"] for row in read_metrics(run / "metrics.jsonl")
-                if row.get("val/loss")}
+    held_out = {
+        row["step"]: row["val/loss"]
+        for row in read_metrics(run / "metrics.jsonl")
+        if row.get("val/loss")
+    }
     lowest = min(held_out, key=held_out.__getitem__)
     assert f"step-{lowest:08d}" in steps
 
@@ -186,8 +189,15 @@ def test_the_best_checkpoint_is_saved_at_its_evaluation(config: TrainConfig) -> 
 def test_encoders_write_no_samples_and_say_so(config: TrainConfig) -> None:
     encoder = replace(
         config,
-        model=RobertaConfig(context_length=32, num_layers=1, num_heads=2, embed_dim=16,
-                            mlp_dim=16, vocab_size=300),
+        model=RobertaConfig(
+            context_length=32,
+            num_layers=1,
+            num_heads=2,
+            embed_dim=16,
+            mlp_dim=16,
+            vocab_size=300,
+            pad_id=0,
+        ),
         objective=MaskedLMConfig(),
         evaluation=replace(config.evaluation, sample_tokens=8),
     )

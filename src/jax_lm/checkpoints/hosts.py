@@ -1,17 +1,25 @@
-"""What the processes of a run tell each other about a checkpoint."""
+"""What the processes of a run tell each other outside its steps."""
 
+import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from jax._src import distributed
 from jax.experimental import multihost_utils
 
 from jax_lm.errors import JaxLMError
 
 BARRIER_SECONDS = 1800
 """Longer than Orbax waits for the arrays of the others."""
+DECISION_SECONDS = 7 * 24 * 3600
+"""Longer than any preprocessing; a process that is lost is noticed by other means."""
+Result = TypeVar("Result")
+_decisions = itertools.count()
 
 
 def is_first() -> bool:
@@ -40,6 +48,47 @@ def together(action: Callable[[], object]) -> None:
         raise failure
     if int(failed):
         raise JaxLMError("process 0 could not do it, and says why")
+
+
+def first_decides(decide: Callable[[], Any]) -> Any:
+    """What the first process decides, in all of them; no device takes part.
+
+    Files are looked at once, so that no two processes see different states of them.
+
+    Args:
+        decide: gives something that JSON holds; called in the first process only.
+
+    Raises:
+        Exception: whatever went wrong in the first process.
+        JaxLMError: the same, in the others.
+    """
+    if jax.process_count() == 1:
+        return decide()
+    client: Any = distributed.global_state.client
+    key = f"jax_lm/decided/{next(_decisions)}"
+    if is_first():
+        try:
+            value = decide()
+        except Exception as error:
+            client.key_value_set(key, json.dumps({"error": str(error) or repr(error)}))
+            raise
+        client.key_value_set(key, json.dumps({"value": value}))
+        return value
+    answer = json.loads(client.blocking_key_value_get(key, 1000 * DECISION_SECONDS))
+    if "error" in answer:
+        raise JaxLMError(answer["error"])
+    return answer["value"]
+
+
+def in_turn(action: Callable[[], Result]) -> Result:
+    """Let the first process act, and then the others, who find the files that it has left.
+
+    Raises:
+        Exception: as ``first_decides``.
+    """
+    done: list[Result] = []
+    first_decides(lambda: done.append(action()))
+    return done[0] if done else action()
 
 
 def mark_written(directory: Path) -> None:

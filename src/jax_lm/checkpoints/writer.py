@@ -56,11 +56,7 @@ class CheckpointWriter:
         self._saved = resume_step
         self._thread: threading.Thread | None = None
         self._failure: JaxLMError | None = None
-        if hosts.is_first():
-            remove_leftovers(checkpoints)
-            for step in list_steps(checkpoints):
-                if step > (resume_step or 0):
-                    remove_checkpoint(step_directory(checkpoints, step))
+        hosts.in_turn(lambda: hosts.is_first() and self._clear(resume_step or 0))
         metric = retention.best
         self._best: Best | None = None if metric is None else find_best(checkpoints, metric)
         if self._best is not None and hosts.is_first():
@@ -154,6 +150,12 @@ class CheckpointWriter:
     def close(self) -> None:
         """Wait for the save under way; a failed one has been told."""
         self._join()
+
+    def _clear(self, resume_step: int) -> None:
+        remove_leftovers(self._checkpoints)
+        for step in list_steps(self._checkpoints):
+            if step > resume_step:
+                remove_checkpoint(step_directory(self._checkpoints, step))
 
     def _join(self) -> None:
         if self._thread is not None:

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
+from jaxtyping import Int
 
-from jax_lm.errors import JaxLMError
 from jax_lm.loading.dataset import Order, RowOrder
 from jax_lm.loading.rows import RowSource
 from jax_lm.objectives.base import Objective, RowDraws
@@ -17,10 +17,10 @@ from jax_lm.types import Batch
 
 
 class Loader:
-    """Yields this host's part of every batch, from any position on.
+    """Yields this host's rows of every batch, from any position on.
 
     Step s reads positions [s * batch_size, (s + 1) * batch_size) of the row order, whatever the
-    number of hosts: host h takes the h-th of ``num_hosts`` equal slices of that range.
+    number of hosts: each host takes those of them that its devices hold.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Loader:
         batch_size: int,
         seed: int,
         position: int = 0,
-        host: tuple[int, int] = (0, 1),
+        own_rows: Int[np.ndarray, "rows"] | None = None,
         prefetch: int = 2,
         order: Order | None = None,
     ) -> None:
@@ -43,20 +43,13 @@ class Loader:
             batch_size: rows of a batch over all hosts.
             seed: of the shuffle, and of what the objective draws.
             position: rows consumed so far, over all hosts.
-            host: (this host's index, number of hosts).
+            own_rows: numbers, within a batch, of the rows that this host reads; None: all.
             prefetch: batches prepared ahead.
             order: which row is read at each position; None: every row once an epoch, shuffled.
-
-        Raises:
-            JaxLMError: the batch does not divide by the number of hosts.
         """
-        index, count = host
-        if batch_size % count:
-            raise JaxLMError(f"batch size {batch_size} is not a multiple of the {count} hosts")
-        local = batch_size // count
         self.position = position
         self._batch_size = batch_size
-        self._slice = (index * local, (index + 1) * local)
+        self._own_rows = np.arange(batch_size, dtype=np.int64) if own_rows is None else own_rows
         self._rows, self._objective = rows, objective
         self._order = RowOrder(len(rows), seed) if order is None else order
         self._seed = seed
@@ -75,9 +68,8 @@ class Loader:
             yield item
 
     def rows_at(self, position: int) -> list[int]:
-        """Row indices of this host's part of the batch that starts at ``position``."""
-        start, stop = self._slice
-        return [int(row) for row in self._order.rows(position + start, position + stop)]
+        """Row indices of the whole batch that starts at ``position``."""
+        return [int(row) for row in self._order.rows(position, position + self._batch_size)]
 
     def close(self) -> None:
         """Stop the thread; calling it again does nothing."""
@@ -103,10 +95,9 @@ class Loader:
 
     def _prepare(self, position: int) -> None:
         order = deepcopy(self._order)  # its cache is this thread's own
-        start, stop = self._slice
         while not self._closed.is_set():
             try:
-                item: Batch | Exception = self._batch(order, position + start, position + stop)
+                item: Batch | Exception = self._batch(order, position)
             except Exception as error:
                 item = error
             self._queue.put(item)
@@ -114,6 +105,7 @@ class Loader:
                 return
             position += self._batch_size
 
-    def _batch(self, order: Order, start: int, stop: int) -> Batch:
-        draws = RowDraws(self._seed, np.arange(start, stop, dtype=np.int64))
-        return self._objective(self._rows.take(order.rows(start, stop)), draws)
+    def _batch(self, order: Order, position: int) -> Batch:
+        rows = order.rows(position, position + self._batch_size)[self._own_rows]
+        draws = RowDraws(self._seed, position + self._own_rows)
+        return self._objective(self._rows.take(rows), draws)

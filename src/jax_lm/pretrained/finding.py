@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import jax
+
 from jax_lm.checkpoints import (
     list_steps,
     newest_valid,

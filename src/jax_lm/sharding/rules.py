@@ -8,7 +8,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jax_lm.errors import UsageError, nearest
-from jax_lm.models.axes import parameter_axes
+from jax_lm.models.axes import AxisNames, parameter_axes
 from jax_lm.models.layers.placement import PARAMETERS, Axis, parameter_rules, partition
 from jax_lm.sharding.mesh import MESH_AXES, MeshConfig
 
@@ -73,8 +73,9 @@ def state_shardings(state: Any, model: Any, mesh: Mesh, rules: Mapping[str, Axis
 
 def _parameters(model: Any) -> dict[str, tuple[Any, tuple[str, ...]]]:
     """Every parameter and the names of its axes, by path."""
-    flat, structure = jax.tree_util.tree_flatten_with_path(model)
-    names = structure.flatten_up_to(parameter_axes(model))
+    flat = jax.tree_util.tree_leaves_with_path(model)
+    named = parameter_axes(model)
+    names = jax.tree.leaves(named, is_leaf=lambda leaf: isinstance(leaf, AxisNames))
     return {
         jax.tree_util.keystr(path, simple=True, separator="."): (leaf, tuple(axes))
         for (path, leaf), axes in zip(flat, names, strict=True)

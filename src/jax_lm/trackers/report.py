@@ -23,6 +23,10 @@ CHARTS = (
     ("Throughput", "train/tokens_per_second", "tokens / s", True),
     ("Gradient norm", "train/grad_norm", "global norm", True),
     ("Model FLOPs utilisation", "train/mfu", "share of peak", True),
+    ("Time of a step", "train/step_seconds", "seconds", True),
+    ("Waiting for data", "train/data_seconds", "seconds / step", True),
+    ("Memory", "train/memory_gb", "GB", False),
+    ("Loss scale", "train/loss_scale", "times", False),
 )
 
 

@@ -92,7 +92,8 @@ def make_gradient(config: TrainConfig, key: Key[Array, ""]) -> Gradient:
 
         if config.accumulation_steps == 1:
             return of_part(whole)
-        return _summed(of_part, _parts(whole, config.accumulation_steps))
+        summed: tuple[PyTree, Losses] = _summed(of_part, _parts(whole, config.accumulation_steps))
+        return summed
 
     return gradient
 

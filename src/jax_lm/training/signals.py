@@ -13,7 +13,17 @@ class StopRequest:
 
     def __init__(self) -> None:
         """Nothing has been asked."""
-        self.signal: signal.Signals | None = None
+        self.asked: signal.Signals | None = None
+        """What came to this process."""
+        self.agreed: signal.Signals | None = None
+        """What all processes of the run act upon."""
+        self.alone = True
+        """Whether this process acts upon what came to it, without asking others."""
+
+    @property
+    def signal(self) -> signal.Signals | None:
+        """The signal to act upon."""
+        return self.asked if self.alone else self.agreed
 
     def __bool__(self) -> bool:
         """True once asked."""
@@ -33,9 +43,9 @@ def stop_on_signal() -> Iterator[StopRequest]:
     request = StopRequest()
 
     def ask(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGINT and request.signal == signal.SIGINT:
+        if number == signal.SIGINT and request.asked == signal.SIGINT:
             raise KeyboardInterrupt
-        request.signal = signal.Signals(number)
+        request.asked = signal.Signals(number)
 
     signals = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
     before = {number: signal.signal(number, ask) for number in signals}

@@ -88,8 +88,9 @@ def make_train_step(
         updates_taken = before.step + 1 - before.skipped_steps
         return model, optax_state, averaged(state.average, model, decay, updates_taken)
 
-    out_shardings = {} if shardings is None else {"out_shardings": (shardings, None)}
-    return jax.jit(step, donate_argnums=0, **out_shardings)
+    where: dict[str, Any] = {} if shardings is None else {"out_shardings": (shardings, None)}
+    compiled: TrainStep = jax.jit(step, donate_argnums=0, **where)
+    return compiled
 
 
 def _bad_steps(

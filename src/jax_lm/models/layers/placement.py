@@ -8,8 +8,9 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
+import equinox as eqx
 import jax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array
@@ -61,7 +62,8 @@ def placed(x: Array, axes: str) -> Array:
     if mesh.empty or mesh.size == 1:
         return x
     spec = partition(axes.split(), x.shape, ACTIVATIONS, dict(mesh.shape))
-    return jax.lax.with_sharding_constraint(x, spec)
+    constrained: Array = jax.lax.with_sharding_constraint(x, spec)
+    return constrained
 
 
 def num_parts(axis: str, size: int) -> int:
@@ -87,16 +89,18 @@ def placed_parameters(module: Module) -> Module:
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
         return module
-    from jax_lm.models.axes import parameter_axes
+    from jax_lm.models.axes import AxisNames, parameter_axes
 
     leaves, structure = jax.tree.flatten(module)
-    names = structure.flatten_up_to(parameter_axes(module))
+    named: Any = parameter_axes(cast(eqx.Module, module))
+    names = jax.tree.leaves(named, is_leaf=lambda leaf: isinstance(leaf, AxisNames))
     shape = dict(mesh.shape)
     kept = [
         jax.lax.with_sharding_constraint(leaf, partition(axes, leaf.shape, _rules.get(), shape))
         for leaf, axes in zip(leaves, names, strict=True)
     ]
-    return jax.tree.unflatten(structure, kept)
+    placed_module: Module = jax.tree.unflatten(structure, kept)
+    return placed_module
 
 
 def partition(

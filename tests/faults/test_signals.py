@@ -1,0 +1,57 @@
+"""SIGTERM and SIGUSR1 at the moments that hurt: saved, exit code 75, and on to the same end."""
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jax_lm.checkpoints import list_steps, newest_valid
+from jax_lm.training.config import CheckpointConfig
+from jax_lm.training.run import train
+from tests.conftest import TinyFeatures
+from tests.faults.tiny_run import quiet, start, tiny_config, wait_for
+from tests.training.same_run import assert_same_run
+
+MARKED = str(Path(__file__).with_name("marked_train.py"))
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing disturbs."""
+    return train(tiny_config(tiny_features, tmp_path_factory.mktemp("whole") / "run"), quiet)
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("compilation", signal.SIGTERM),
+        pytest.param("compilation", signal.SIGUSR1, marks=pytest.mark.slow),
+        pytest.param("evaluation", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("evaluation", signal.SIGUSR1, marks=pytest.mark.slow),
+        pytest.param("save", signal.SIGTERM, marks=pytest.mark.slow),
+        ("save", signal.SIGUSR1),
+    ],
+)
+def test_saved_and_stopped(
+    moment: str, number: signal.Signals, whole: Path, tiny_features: TinyFeatures, tmp_path: Path
+) -> None:
+    config = tiny_config(tiny_features, tmp_path / "run")
+    given = replace(config, compilation_cache=None) if moment == "compilation" else config
+    if moment == "save":  # else another save follows at once
+        given = replace(given, checkpoint=CheckpointConfig(every=40, keep=3))
+    log, mark = tmp_path / "log", tmp_path / "mark"
+    process = start(given, MARKED, moment, str(mark), log=log)
+    assert wait_for(mark.exists, process), log.read_text()
+    process.send_signal(number)
+    assert process.wait(timeout=120) == 75, log.read_text()
+    assert f"stopped by {number.name}; saved step" in log.read_text()
+    checkpoints = tmp_path / "run" / "checkpoints"
+    assert newest_valid(checkpoints, quiet) is not None
+    assert not list(checkpoints.glob("_*"))
+    if moment == "compilation":
+        assert list_steps(checkpoints)[-1] <= 1
+    train(config, quiet)
+    assert_same_run(str(whole), str(tmp_path / "run"))
+
+
