@@ -259,6 +259,32 @@ def step_time_gpu(result: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
+def remat(result: dict[str, Any]) -> Iterator[str]:
+    """Memory and time of the remat policies."""
+    model, runs = result["model"], result["runs"]
+    plain = runs[0]
+    yield "## Recomputing activations"
+    yield ""
+    yield (
+        f"Forward and backward pass of a GPT-2 of {model['num_layers']} layers, width "
+        f"{model['embed_dim']}, dropout {model['dropout']}, {result['batch']} x "
+        f"{model['context_length']} tokens, float32. Memory: what XLA plans for intermediate "
+        "values, gradients included. Medians of passes taken by turns."
+    )
+    yield ""
+    yield "| `--remat` | memory (MB) | of none | seconds | of none |"
+    yield "|---|---|---|---|---|"
+    for run in runs:
+        size, seconds = run["temporary_bytes"], run["seconds"]
+        yield (
+            f"| {run['policy']} | {size / 1e6:,.0f} | {size / plain['temporary_bytes']:.2f}x | "
+            f"{seconds:.2f} | {seconds / plain['seconds']:.2f}x |"
+        )
+    yield ""
+    yield machine(result["machine"])
+    yield ""
+
+
 def machine(values: dict[str, Any]) -> str:
     """What the numbers were measured on."""
     versions = ", ".join(f"{name} {values['packages'][name]}" for name in ("jax", "numpy"))
@@ -301,6 +327,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     "loading": loading,
     "norwegian": norwegian,
     "preprocess": preprocess,
+    "remat": remat,
     "shakespeare_char": shakespeare_char,
     "step_time": step_time,
     "step_time_gpu": step_time_gpu,

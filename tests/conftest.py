@@ -19,8 +19,13 @@ from tests.google_storage import running_server
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Tiny models run for milliseconds and compile for seconds: two thirds of that is LLVM's polish.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Tiny models run for milliseconds and compile for seconds: two thirds of that is LLVM's polish,
+# half of the rest the newer fusion emitters and the splitting of modules among threads.
+FAST_COMPILATION = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1"
+)
+os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
 if "JAX_LM_CACHE" not in os.environ:
     # Compiled steps are shared by all processes of these tests, and nobody's own cache is touched.
     os.environ["JAX_LM_CACHE"] = tempfile.mkdtemp(prefix="jax-lm-tests-")

@@ -147,4 +147,4 @@ def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr().out
     assert all(name in printed for name in RECIPES)
     assert main(["train", "gpt2-small", "--show"]) == 0
-    assert "def gpt2_small() -> TrainConfig:" in capsys.readouterr().out
+    assert "def gpt2_small_openwebtext() -> TrainConfig:" in capsys.readouterr().out

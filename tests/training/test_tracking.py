@@ -101,11 +101,11 @@ def test_tensorboard_has_what_metrics_jsonl_has(tracked: Tracked) -> None:
         assert math.isclose(found[key], value, rel_tol=1e-6), key
     names = events.Tags()["histograms"]
     assert {"gradients/token_embedding", "gradients/blocks.attention.query_weight"} <= set(names)
-    parameters = 0
     for name in names:
         assert [event.step for event in events.Histograms(name)] == [4, 8]
-        parameters += int(events.Histograms(name)[0].histogram_value.num)
-    assert f"{parameters:,} parameters" in " ".join(tracked.said)
+    value = events.Histograms("gradients/blocks.feed_forward.up_weight")[0].histogram_value
+    assert (value.num, len(value.bucket), value.min) == (16 * 64, 64, -value.max)
+    assert value.bucket[0] + value.bucket[-1] >= 1  # the largest of all is at one end
 
 
 def test_every_number_is_there(tracked: Tracked) -> None:

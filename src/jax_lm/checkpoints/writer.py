@@ -56,7 +56,7 @@ class CheckpointWriter:
         self._saved = resume_step
         self._thread: threading.Thread | None = None
         self._failure: JaxLMError | None = None
-        hosts.in_turn(lambda: hosts.is_first() and self._clear(resume_step or 0))
+        hosts.first_decides(lambda: self._clear(resume_step or 0))
         metric = retention.best
         self._best: Best | None = None if metric is None else find_best(checkpoints, metric)
         if self._best is not None and hosts.is_first():

@@ -1,6 +1,7 @@
 """``jax-lm train [RECIPE]``: a run, with any leaf of its configuration overridden."""
 
 from jax_lm.cli.arguments import take_flag
+from jax_lm.cli.processes import SEVERAL_PROCESSES, take_processes
 from jax_lm.cli.train_arguments import configure
 from jax_lm.errors import UsageError
 from jax_lm.recipes.registry import RECIPES, find_recipe
@@ -8,7 +9,8 @@ from jax_lm.recipes.showing import source_of
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.freed_memory import keep_freed_memory
 
-DESCRIPTION = """Train a model from a recipe; `jax-lm recipes` lists them.
+DESCRIPTION = (
+    """Train a model from a recipe; `jax-lm recipes` lists them.
 
 --config FILE (JSON or YAML, such as any run's config.json) gives the defaults instead of the
 recipe's; --show prints the recipe as Python to copy. --model.config NAME_OR_PATH starts from random
@@ -17,9 +19,13 @@ the weights of a model; then no recipe is needed.
 --objective NAME chooses what is learned: causal-lm, masked-lm, span-corruption, denoising, seq2seq
 or dialogue.
 
+"""
+    + SEVERAL_PROCESSES
+    + """
 Example: jax-lm train gpt2-norwegian --data.train features/train --data.validation features/held-out
          --tokens 2e9 --batch-size 64 --run-dir runs/web
 """
+)
 
 
 def main(args: list[str]) -> None:
@@ -37,12 +43,15 @@ def main(args: list[str]) -> None:
     if show:
         print(source_of(recipe))
         return
+    processes, rest = take_processes(rest)
     prog = f"jax-lm train {args[0]}" if named else "jax-lm train [RECIPE]"
     config = configure(recipe(), rest, prog, DESCRIPTION)
     keep_freed_memory()  # before JAX has threads
-    from jax_lm.training.run import train  # after parsing, so that --help need not load JAX
+    from jax_lm.training.distributed import joined  # after parsing: --help need not load JAX
+    from jax_lm.training.run import train
 
-    train(config)
+    with joined(processes):
+        train(config)
 
 
 def _says_what(args: list[str]) -> bool:

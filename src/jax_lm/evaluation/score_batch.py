@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from jax_lm.losses import token_losses
 from jax_lm.models.forward import Model, forward
+from jax_lm.models.layers.placement import placed
 from jax_lm.models.precision import in_dtype
 from jax_lm.types import Batch
 
@@ -26,7 +27,8 @@ def score_batch(
     with jax.default_matmul_precision("float32" if dtype == "float32" else "default"):
         hidden = forward(compute, batch)
         losses = token_losses(hidden, compute.unembedding, jnp.asarray(batch.targets))
-    return losses.losses, losses.correct
+    # Each process reads all of them.
+    return placed(losses.losses, "whole whole"), placed(losses.correct, "whole whole")
 
 
 def pad_rows(batch: Batch, rows: int) -> Batch:

@@ -14,6 +14,7 @@ from jax_lm.errors import UsageError
 from jax_lm.generation.sampling import SamplingConfig, sample, streams, token_keys
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.layers.kv_cache import KVCache
+from jax_lm.models.layers.placement import placed
 
 SMALLEST_BUCKET = 32
 NO_TOKEN = -1
@@ -177,7 +178,7 @@ def _draw(
     return Decoding(
         cache=state.cache._replace(lengths=lengths),
         last=ids,
-        tokens=state.tokens.at[:, state.num_columns].set(column),
+        tokens=placed(state.tokens.at[:, state.num_columns].set(column), "whole whole"),
         num_columns=state.num_columns + 1,
         done=done,
     )

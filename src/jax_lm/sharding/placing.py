@@ -1,6 +1,6 @@
 """Batches on the mesh, and arrays back from it."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -28,7 +28,9 @@ def own_rows(sharding: NamedSharding, batch_size: int) -> Int[np.ndarray, "rows"
     Processes whose devices split heads or features between them hold the same rows.
     """
     parts = sharding.addressable_devices_indices_map((batch_size,)).values()
-    ranges = {(0, batch_size) if part is None else part[0].indices(batch_size)[:2] for part in parts}
+    ranges = {
+        (0, batch_size) if part is None else part[0].indices(batch_size)[:2] for part in parts
+    }
     rows = [np.arange(start, stop, dtype=np.int64) for start, stop in sorted(ranges)]
     return np.concatenate(rows)
 
@@ -50,7 +52,8 @@ def put_batch(batch: Tree, sharding: NamedSharding, batch_size: int | None = Non
         size = batch_size or len(array)
         first = np.arange(size) if len(array) == size else own_rows(sharding, size)
 
-        def part(index: tuple[slice, ...]) -> np.ndarray:
+        def part(index: tuple[slice, ...] | None) -> np.ndarray:
+            assert index is not None
             start, stop, _ = index[0].indices(size)
             here = np.searchsorted(first, start)
             return array[here : here + stop - start]
@@ -66,12 +69,15 @@ def gathered(tree: Tree, mesh: Mesh, *, keep: bool) -> Tree:
     """Arrays from the devices of all processes, as NumPy arrays; all processes must call it.
 
     Stacked arrays come layer by layer: no device holds more than its shards and one such piece.
+    One process gets what it gives.
 
     Args:
         tree: arrays on the mesh.
         mesh: that of all devices.
         keep: whether this process wants them; the others take part, and get zeros of no size.
     """
+    if jax.process_count() == 1:
+        return tree
     whole = jax.jit(lambda array: array, out_shardings=replicated(mesh))
     layer = jax.jit(lambda array, index: array[index], out_shardings=replicated(mesh))
 

@@ -81,7 +81,8 @@ class WandbTracker:
         self._sent = before.get("step", -1) if self._offline else self._run.step - 1
         self._step, self._row, self._texts = self._sent, dict[str, Any](), list[list[Any]]()
         self._remember()
-        where = f"{run_dir / 'wandb'} (upload: wandb sync)" if self._offline else self._run.url
+        later = f"{run_dir / 'wandb'} (to upload it: cd {run_dir} && wandb sync)"
+        where = later if self._offline else self._run.url
         sys.stderr.write(f"wandb     run {self._id}: {where}\n")
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -52,6 +52,11 @@ class Agreement:
             return "signal"
         return "time" if wish == TIME else None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal asks to stop, as far as the calls have told."""
+        return bool(self._stop)
+
     def settle(self) -> None:
         """Hear what has been asked up to now, before what all must do or leave together."""
         self()

@@ -15,9 +15,9 @@ from jax_lm.objectives.registry import for_scoring, spells_text
 from jax_lm.sharding.mesh import row_shards
 from jax_lm.tokenizers.base import start_id
 from jax_lm.trackers.base import Tracker
+from jax_lm.training.agreement import Agreement
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData, open_objective
-from jax_lm.training.signals import StopRequest
 
 
 class Evaluator:
@@ -29,7 +29,7 @@ class Evaluator:
         data: TrainingData,
         mesh: Mesh,
         tracker: Tracker,
-        stop: StopRequest,
+        agreement: Agreement,
         *,
         batch_size: int,
         logged_steps: Sequence[int] = (),
@@ -42,13 +42,13 @@ class Evaluator:
             data: its held-out sets and tokenizer.
             mesh: where the model lies.
             tracker: gets numbers and samples.
-            stop: whether to leave off.
+            agreement: whether to leave off.
             batch_size: rows scored at once, unless the configuration says.
             logged_steps: what an earlier process has evaluated and logged.
             alive: called at every batch.
         """
         self._config, self._data = config, data
-        self._tracker, self._stop = tracker, stop
+        self._tracker, self._agreement = tracker, agreement
         self._logged, self._alive = set(logged_steps), alive
         rows = config.evaluation.batch_size or batch_size
         scored = for_scoring(config.objective)
@@ -81,7 +81,7 @@ class Evaluator:
             if len(scores) > 1:
                 for subset, subset_scores in scores.items():
                     metrics |= subset_scores.metrics(f"{prefix}/{subset or 'unnamed'}")
-        if self._stop:
+        if self._agreement.stopped:
             return {}
         if metrics:
             self._tracker.log(step, metrics)
@@ -91,7 +91,7 @@ class Evaluator:
 
     def _should_stop(self) -> bool:
         self._alive()
-        return bool(self._stop)
+        return self._agreement() == "signal"
 
     def _sample(self, model: Model, step: int) -> None:
         settings, tokenizer = self._config.evaluation, self._data.tokenizer

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from jax_lm.models.layers.placement import placed
 from jax_lm.optimizers.patterns import dotted
 from jax_lm.trackers.base import Histogram
 from jax_lm.training.config import TrainConfig
@@ -61,4 +62,4 @@ def _counts(values: Float[Array, "*shape"]) -> tuple[Int[Array, "bins"], Float[A
     limit = jnp.maximum(LEAST_RANGE, jnp.abs(values).max().astype(jnp.float32))
     bins = jnp.floor((values / limit + 1) * (BINS / 2)).astype(jnp.int32)
     counts = jnp.zeros(BINS, jnp.uint32).at[jnp.clip(bins, 0, BINS - 1).ravel()].add(1)
-    return counts, limit
+    return placed(counts, "whole"), limit

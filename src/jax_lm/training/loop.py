@@ -5,18 +5,17 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Literal
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from jax_lm.checkpoints.layout import Progress, list_steps, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
 from jax_lm.optimizers.schedule import learning_rate
-from jax_lm.sharding.placing import batch_sharding, put_batch
+from jax_lm.sharding.placing import batch_sharding, own_rows, put_batch
 from jax_lm.trackers.base import Tracker
+from jax_lm.training.agreement import Agreement, Ending
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
 from jax_lm.training.device_memory import memory_gb
@@ -24,14 +23,12 @@ from jax_lm.training.histograms import Histograms
 from jax_lm.training.plan import Plan
 from jax_lm.training.profile import Profile
 from jax_lm.training.run_directory import RunDirectory
-from jax_lm.training.signals import StopRequest
 from jax_lm.training.stall import Watchdog
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import StepMetrics, TrainStep
 from jax_lm.training.throughput import Throughput
+from jax_lm.training.token_count import make_token_count
 from jax_lm.types import Batch
-
-Ending = Literal["signal", "time"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +50,8 @@ class Job:
     """Whether held-out metrics are the best so far, so that their step is worth a checkpoint."""
     save: Callable[[TrainState, Progress, Mapping[str, float]], object]
     """Write a checkpoint, given the step's held-out metrics, unless it is there already."""
-    stop: StopRequest
+    agreement: Agreement
+    """Whether to stop."""
     watchdog: Watchdog
     """Is told what the loop does."""
     say: Callable[[str], None]
@@ -75,13 +73,15 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
     ending: Ending | None = None
     held_out = _first_evaluation(job, state, progress)
     profile = Profile(Path(config.run_dir) / "profile", config.profile, job.say)
+    sharding, count_tokens = batch_sharding(job.mesh), make_token_count()
     with _open_loader(job, progress) as loader, closing(profile):
         batches = iter(loader)
-        while progress.step < plan.steps and (ending := _should_stop(job, deadline)) is None:
+        while progress.step < plan.steps and (ending := _ending(job, deadline)) is None:
             step = progress.step + 1
             job.watchdog.step(step)
             batch = _next_batch(job, batches)
-            placed, tokens = put_batch(batch, batch_sharding(job.mesh)), _num_tokens(batch)
+            placed = put_batch(batch, sharding, plan.batch_size)
+            tokens = count_tokens(batch, placed)
             if config.tracking.histograms and step % config.tracking.histograms == 0:
                 _histograms(job, state, placed, step)
             if previous is None:
@@ -89,7 +89,7 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
             else:
                 with job.watchdog.phase("computing"), profile.step(step, state):
                     state, metrics = job.train_step(state, placed)
-                    job.throughput.count(tokens)
+                    job.throughput.count(int(tokens))
                     _refuse_divergence(job, previous, progress, loader)
                 profile.after(state)
             previous = metrics
@@ -97,7 +97,7 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
                 progress,
                 step=step,
                 position=loader.position,
-                tokens=progress.tokens + tokens,
+                tokens=progress.tokens + int(tokens),
                 batch_size=plan.batch_size,
             )
             if _due(step, config.tracking.every, plan):
@@ -117,11 +117,9 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
     return state, progress
 
 
-def _should_stop(job: Job, deadline: float) -> Ending | None:
-    """Why to take no further step, if so: a signal came, or the time is up."""
-    if job.stop:
-        return "signal"
-    return "time" if monotonic() >= deadline else None
+def _ending(job: Job, deadline: float) -> Ending | None:
+    """Why to take no further step, if so; asked by all processes before every step."""
+    return job.agreement(time_is_up=monotonic() >= deadline)
 
 
 def _next_batch(job: Job, batches: Iterator[Batch]) -> Batch:
@@ -152,17 +150,9 @@ def _open_loader(job: Job, progress: Progress) -> Loader:
         batch_size=job.plan.batch_size,
         seed=job.config.seed,
         position=progress.position,
-        host=(jax.process_index(), jax.process_count()),
+        own_rows=own_rows(batch_sharding(job.mesh), job.plan.batch_size),
         order=job.data.order,
     )
-
-
-def _num_tokens(batch: Batch) -> int:
-    """Real tokens of a batch: of the input, where padding is marked, and of the output."""
-    if batch.segment_ids is None:
-        return int(np.count_nonzero(batch.loss_mask))
-    outputs = 0 if batch.decoder_input_ids is None else np.count_nonzero(batch.loss_mask)
-    return int(np.count_nonzero(batch.segment_ids) + outputs)
 
 
 def _due(step: int, every: int, plan: Plan) -> bool:

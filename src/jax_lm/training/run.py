@@ -7,21 +7,22 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter
 
-import jax
 from jax.sharding import Mesh
 
+from jax_lm.checkpoints.hosts import first_decides, in_turn, is_first
 from jax_lm.checkpoints.layout import Progress
 from jax_lm.checkpoints.writer import CheckpointWriter
-from jax_lm.errors import JaxLMError
 from jax_lm.models.low_rank import merged
 from jax_lm.optimizers.build import make_optimizer
 from jax_lm.sharding.mesh import make_mesh, row_shards
+from jax_lm.sharding.placing import gathered
 from jax_lm.sharding.rules import on_mesh
 from jax_lm.trackers.base import Tracker
-from jax_lm.trackers.combined import open_trackers
+from jax_lm.trackers.combined import CombinedTracker, open_trackers
 from jax_lm.trackers.console import say_line
 from jax_lm.trackers.environment import describe
 from jax_lm.trackers.wandb import WandbSettings
+from jax_lm.training.agreement import Agreement
 from jax_lm.training.compilation import use_compilation_cache
 from jax_lm.training.config import TrackingConfig, TrainConfig
 from jax_lm.training.data import TrainingData, open_data
@@ -52,9 +53,12 @@ Say = Callable[[str], None]
 def train(config: TrainConfig, say: Say = say_line) -> Path:
     """Train a model and export it.
 
+    Of several processes (`jax.distributed`) all must call this with the same configuration; the
+    first one alone prints, and writes what is one for all.
+
     Args:
         config: the run; ``config.model.vocab_size`` may be None.
-        say: receives what a person should know, line by line.
+        say: receives what a person should know, line by line, in the first process.
 
     Returns:
         The run directory.
@@ -64,9 +68,8 @@ def train(config: TrainConfig, say: Say = say_line) -> Path:
         SavedAndStopped: SIGTERM or SIGUSR1 came; the run is saved.
         StoppedByUser: Ctrl-C; the run is saved.
     """
-    if jax.process_count() > 1:
-        raise JaxLMError("training on several hosts is not supported: start one process")
     began = perf_counter()
+    say = say if is_first() else _silent
     refuse_unknown_keys(config)
     run = RunDirectory(config.run_dir)
     with run.locked():
@@ -78,9 +81,11 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
     """The story of a run whose directory is locked."""
     mesh = make_mesh(config.mesh)
     with stop_on_signal() as stop, _logged(say), on_mesh(mesh, config.mesh):
+        agreement = Agreement(stop, mesh)
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
         config, initial = starting_weights(config, checkpoint, mesh, say)
-        data, config = open_data(config, say)
+        opened = config
+        data, config = in_turn(lambda: open_data(opened, say))
         plan = make_plan(config, rows=len(data.train), row_shards=row_shards(mesh))
         optimizer = make_optimizer(config.optimizer, plan.steps)
         like = abstract_state(config, optimizer, mesh)
@@ -99,8 +104,10 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
             progress = found.progress
         for line in summarise(config, plan, data, mesh, progress):
             say(line)
-        logged = run.evaluated_steps(up_to=progress.step) if checkpoint else ()
-        _describe_run(run, config, data)
+        logged = first_decides(
+            lambda: run.evaluated_steps(up_to=progress.step) if checkpoint else ()
+        )
+        first_decides(lambda: _describe_run(run, config, data))
         with (
             closing(_trackers(run, config, plan, progress if checkpoint else None)) as tracker,
             Watchdog(config.stall_minutes) as watchdog,
@@ -116,7 +123,7 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
                 data,
                 mesh,
                 tracker,
-                stop,
+                agreement,
                 batch_size=plan.batch_size,
                 logged_steps=logged,
                 alive=watchdog.alive,
@@ -137,12 +144,13 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
                 save=lambda state, progress, held_out: writer.save(
                     state, progress, recorded(config), held_out
                 ),
-                stop=stop,
+                agreement=agreement,
                 watchdog=watchdog,
                 say=say,
                 began=began,
             )
             state, progress = fit(job, state, progress)
+            agreement.settle()
             if stop:
                 writer.wait()
     if stop:
@@ -150,8 +158,14 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
             f"saved step {progress.step} in {run.path}; continue with the same command and "
             "--resume auto"
         )
-    finish(run, config, plan, data, merged(state.evaluated), progress, say)
+    with on_mesh(mesh, config.mesh):
+        model = gathered(merged(state.evaluated), mesh, keep=is_first())
+    first_decides(lambda: finish(run, config, plan, data, model, progress, say))
     return run.path
+
+
+def _silent(_: str) -> None:
+    """The processes after the first one print nothing."""
 
 
 @contextmanager
@@ -181,6 +195,8 @@ def _describe_run(run: RunDirectory, config: TrainConfig, data: TrainingData) ->
 def _trackers(
     run: RunDirectory, config: TrainConfig, plan: Plan, resumed: Progress | None
 ) -> Tracker:
+    if not is_first():
+        return CombinedTracker([])
     return open_trackers(
         run.path,
         total_steps=plan.steps,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jax_lm.checkpoints import list_steps, newest_valid
-from jax_lm.checkpoints.hosts import together
+from jax_lm.checkpoints.hosts import first_decides, together
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.locking import BeingMade, FolderLock
 from jax_lm.trackers.jsonl import read_metrics
@@ -72,17 +72,27 @@ class RunDirectory:
 
 
 def find_checkpoint(run: RunDirectory, *, resume: str, say: Callable[[str], None]) -> Path | None:
-    """The checkpoint to go on from, or None to start.
+    """The checkpoint to go on from, or None to start; of several processes the first one looks.
 
     Raises:
         JaxLMError: the directory holds a run and ``resume`` is ``never``, or no checkpoint of it
             verifies.
     """
-    if resume == "auto":
-        return newest_valid(run.checkpoints, say)
+
+    def found() -> str | None:
+        if resume != "auto":
+            _refuse_to_start_over(run)
+            return None
+        checkpoint = newest_valid(run.checkpoints, say)
+        return None if checkpoint is None else str(checkpoint)
+
+    path = first_decides(found)
+    return None if path is None else Path(path)
+
+
+def _refuse_to_start_over(run: RunDirectory) -> None:
     if run.is_finished or list_steps(run.checkpoints):
         raise JaxLMError(
             f"{run.path} already holds a run: continue it with --resume auto, or choose another "
             "--run-dir"
         )
-    return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
-from jax_lm.training.memory.fusion import Fusion, fuse, is_view
+from jax_lm.training.memory.fusion import WRITTEN, fuse
 from jax_lm.training.memory.program import Operation, Program, Value
 from jax_lm.training.memory.splits import Split, Splits, count_parts
 
@@ -91,8 +91,13 @@ class Walk:
         self._label, self._kept, self._slices = label, kept, slices
         self._carried = carried or {}
         self._fusion = fuse(program, splits, kept)
-        self._multiplied = multiplied(program, splits)
         self._last = self._last_uses()
+        self._stacks = {
+            value
+            for operation in program.operations
+            if operation.name == "scan"
+            for value in operation.outputs[operation.params["num_carry"] :]
+        }
 
     def peak(self) -> Peak:
         """The fullest moment."""
@@ -103,12 +108,12 @@ class Walk:
                 held.add(value, self._size(value), "working memory")
             more = self._besides(operation, place)
             dying = [value for value in sources if self._last[value] == place]
-            if self._is_arithmetic(operation):
-                for value in dying:
+            for value in dying:
+                if self._takes_over(operation, value):
                     held.drop(value)
             for value in operation.outputs:
                 if value in self._fusion.written and not self._in_place(value, place):
-                    held.add(value, self._size(value, operation), self._label(value, operation))
+                    held.add(value, self._size(value), self._label(value, operation))
             held.look(more)
             for value in (*dying, *operation.outputs):
                 if self._last.get(value, place) <= place:
@@ -135,22 +140,23 @@ class Walk:
         roots = self._fusion.roots
         return frozenset[Value]().union(*(roots.get(value, ()) for value in operation.inputs))
 
-    def _is_arithmetic(self, operation: Operation) -> bool:
-        return operation.name not in ("dot_general", "scan", "gather", "scatter-add", "sort")
+    def _takes_over(self, operation: Operation, value: Value) -> bool:
+        """Whether a result may lie where an input lay that nobody reads any more."""
+        if operation.name == "scan":
+            consts, carry = operation.params["num_consts"], operation.params["num_carry"]
+            begun = operation.inputs[consts : consts + carry]
+            return any(value in self._fusion.roots.get(one, ()) for one in begun)
+        return operation.name not in WRITTEN
 
     def _in_place(self, value: Value, place: int) -> bool:
         """Whether a value takes the memory of the loop's own array that it follows."""
         before = self._carried.get(value)
         return before is not None and self._last.get(before, place) <= place
 
-    def _size(self, value: Value, operation: Operation | None = None) -> int:
+    def _size(self, value: Value) -> int:
         size = size_of(value, self._splits[value], self._machine.mesh)
-        if self._machine.widens and value.is_short:
-            by_product = operation is not None and operation.name == "dot_general"
-            by_loop = operation is not None and operation.name == "scan"
-            if by_product or (value in self._multiplied and not by_loop):
-                size *= 2
-        return size
+        widened = self._machine.widens and value.is_short and value not in self._stacks
+        return size * (2 if widened else 1)
 
     def _besides(self, operation: Operation, place: int) -> Counter[str]:
         """What an operation needs while it runs."""
@@ -188,34 +194,12 @@ class Walk:
         return more
 
     def _widen(self, operation: Operation, place: int, more: Counter[str]) -> None:
-        """Stacks of 16-bit numbers are made float32 before the loop whose products read them."""
-        made_by_loops = {
-            value
-            for one in self._program.operations
-            if one.name == "scan"
-            for value in one.outputs
-        }
-        for value in set(operation.inputs) & self._multiplied:
-            for root in self._fusion.roots.get(value, ()):
-                if value.is_short and root in made_by_loops:
-                    size = self._size(root) // (2 if root in self._multiplied else 1)
-                    more["kept activations"] += size * (1 if self._last[root] == place else 2)
-
-
-def multiplied(program: Program, splits: Splits) -> set[Value]:
-    """What products read, here or in a loop."""
-    found: set[Value] = set()
-    for operation in reversed(program.operations):
-        if operation.name == "dot_general":
-            found.update(operation.inputs)
-        elif operation.body is not None:
-            read = multiplied(operation.body, splits)
-            pairs = zip(operation.inputs, operation.body.inputs, strict=True)
-            found.update(outer for outer, inner in pairs if inner in read)
-        elif operation.name == "sharding_constraint" or is_view(operation, splits):
-            if operation.outputs[0] in found:
-                found.add(operation.inputs[0])
-    return found
+        """Stacks of 16-bit numbers that a loop wrote are made float32 before another reads them."""
+        stacks = {value for value in self._sources(operation) if value in self._stacks}
+        for value in stacks:
+            if value.is_short:
+                times = 1 if self._last[value] == place else 2
+                more["kept activations"] += times * self._size(value)
 
 
 def size_of(value: Value, split: Split, mesh: Mapping[str, int]) -> int:

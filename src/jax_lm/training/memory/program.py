@@ -1,7 +1,8 @@
 """A traced computation as plain lists: calls written out, loops kept, what nobody reads left out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import jax
@@ -102,11 +103,47 @@ def _call(jaxpr: Any, eqn: Any, known: dict[Any, Value]) -> Iterator[Operation]:
         known[var] = _look_up(inside, result)
 
 
-def _needed(operations: list[Operation], outputs: tuple[Value, ...]) -> list[Operation]:
+def _needed(operations: Sequence[Operation], outputs: Iterable[Value]) -> list[Operation]:
     """Operations that something of ``outputs`` comes from."""
     wanted, kept = set(outputs), []
     for operation in reversed(operations):
-        if wanted.intersection(operation.outputs):
-            wanted.update(operation.inputs)
-            kept.append(operation)
+        if wanted.isdisjoint(operation.outputs):
+            continue
+        if operation.body is not None:
+            operation = _without_unread(operation, wanted)
+        wanted.update(operation.inputs)
+        kept.append(operation)
     return kept[::-1]
+
+
+def _without_unread(scan: Operation, wanted: set[Value]) -> Operation:
+    """A scan that carries and writes nothing that nobody reads."""
+    body, consts, carry = scan.body, scan.params["num_consts"], scan.params["num_carry"]
+    assert body is not None
+    read = [value in wanted for value in scan.outputs]
+    while True:
+        results = [value for value, is_read in zip(body.outputs, read, strict=True) if is_read]
+        operations = _needed(body.operations, results)
+        used = {value for one in operations for value in one.inputs}.union(results)
+        again = [
+            is_read or (place < carry and body.inputs[consts + place] in used)
+            for place, is_read in enumerate(read)
+        ]
+        if again == read:
+            break
+        read = again
+    taken = [
+        read[place - consts] if consts <= place < consts + carry else value in used
+        for place, value in enumerate(body.inputs)
+    ]
+    return Operation(
+        scan.name,
+        tuple(compress(scan.inputs, taken)),
+        tuple(compress(scan.outputs, read)),
+        scan.params | {"num_consts": sum(taken[:consts]), "num_carry": sum(read[:carry])},
+        Program(
+            tuple(compress(body.inputs, taken)),
+            tuple(compress(body.outputs, read)),
+            tuple(operations),
+        ),
+    )

@@ -172,12 +172,8 @@ def _product(operation: Operation, result: Value, given: list[Split]) -> Split:
     """Batch axes, then those of the left and of the right that are not summed over."""
     (summed_left, summed_right), (batch_left, batch_right) = operation.params["dimension_numbers"]
     left, right = given
-    batch = [
-        left[one] or right[other] for one, other in zip(batch_left, batch_right, strict=True)
-    ]
-    rows = [
-        axes for place, axes in enumerate(left) if place not in (*summed_left, *batch_left)
-    ]
+    batch = [left[one] or right[other] for one, other in zip(batch_left, batch_right, strict=True)]
+    rows = [axes for place, axes in enumerate(left) if place not in (*summed_left, *batch_left)]
     columns = [
         axes for place, axes in enumerate(right) if place not in (*summed_right, *batch_right)
     ]
