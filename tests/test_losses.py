@@ -12,6 +12,7 @@ import pytest
 from jax_lm import losses
 from jax_lm.losses import mean_loss, token_losses, token_shares
 from jax_lm.models.base import Unembedding
+from tests.conftest import FAST_COMPILATION
 
 RANDOM = np.random.default_rng(0)
 VOCAB = 29
@@ -183,7 +184,7 @@ def test_bfloat16_hidden_states_are_scored_in_float32(monkeypatch):
             shares = token_shares(jnp.asarray(WEIGHTS))
             return mean_loss(hidden, unembedding, jnp.asarray(TARGETS), shares)[0]
 
-        return jax.tree.leaves(jax.grad(mean, (0, 1))(*inputs))
+        return jax.tree.leaves(jax.jit(jax.grad(mean, (0, 1)))(*inputs))
 
     for rough, exact in zip(gradients((hidden, low)), gradients(wide), strict=True):
         assert rough.dtype == jnp.bfloat16
@@ -220,7 +221,8 @@ print(json.dumps({"gathers": compiled.as_text().count("all-gather"), "worst": wo
 
 
 def test_a_batch_split_over_devices_is_not_gathered():
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    devices = "--xla_force_host_platform_device_count=4"
+    flags = {"XLA_FLAGS": f"{FAST_COMPILATION} {devices}", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", SHARDED],
         env={**os.environ, **flags},

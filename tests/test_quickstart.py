@@ -38,41 +38,40 @@ def miniature(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_a_stopped_journey_says_that_it_goes_on(
+def test_a_journey_is_stopped_goes_on_is_done_and_begins_anew(
     miniature: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["quickstart", "--run-dir", str(miniature)]
 
-    def stopped(*args: object) -> Evaluation:
+    def stopped(*args: object, **options: object) -> Evaluation:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(quickstart, "evaluate", stopped)
-    assert main(command) == 130
+    with monkeypatch.context() as patched:
+        patched.setattr(quickstart, "evaluate", stopped)
+        assert main(command) == 130
     assert "the same command goes on" in capsys.readouterr().err
-    assert (miniature / "final").is_dir()
+    assert (miniature / "final" / "model.safetensors").is_file()
     assert not (miniature / quickstart.EVALUATION_FILE).exists()
 
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_a_finished_journey_says_so_and_how_to_run_it_anew(
-    miniature: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["quickstart", "--run-dir", str(miniature)]
     assert main(command) == 0
     told = capsys.readouterr().out
     for step in ("1. Documents", "2. Tokenizer", "3. Features", "4. Training", "5. Evaluation"):
         assert step in told
+    assert f"done already: {miniature / 'final'}" in told
     assert "zlib -9" in told
     assert "xz -9" in told
     assert "Try next:" in told
-    assert (miniature / "final" / "model.safetensors").is_file()
+
     assert main(command) == 0
     told = capsys.readouterr().out
     numbers = json.loads((miniature / quickstart.EVALUATION_FILE).read_text())
     assert f"quickstart is done: {numbers['eval/bits_per_byte']:.3f} bits per byte" in told
     assert "jax-lm quickstart --anew" in told
-    assert main([*command, "--anew"]) == 0
+
+    monkeypatch.setattr(quickstart, "train", stopped)
+    assert main([*command, "--anew"]) == 130
     assert "1. Documents" in capsys.readouterr().out
+    assert not miniature.exists()
 
 
 @pytest.mark.slow

@@ -243,12 +243,13 @@ def test_the_initial_model_knows_nothing_and_drops_by_its_key(family):
 
 
 @pytest.mark.slow
-def test_remat_changes_nothing(model):
+@pytest.mark.parametrize("policy", ["attention", "full"])
+def test_remat_changes_nothing(model, policy):
     def gradient(remat):
         return jax.jit(jax.grad(lambda m: (forward(m, batch(), remat=remat) ** 3).sum()))(model)
 
-    plain = leaves_by_path(gradient(False))
-    for path, found in leaves_by_path(gradient(True)).items():
+    plain = leaves_by_path(gradient("none"))
+    for path, found in leaves_by_path(gradient(policy)).items():
         # A key bias moves every score alike, so its gradient is rounding around zero.
         least = 10.0 if path.endswith("key_bias") else 1.0
         bound = 1e-5 * max(float(jnp.abs(plain[path]).max()), least)

@@ -124,6 +124,7 @@ def test_google_credentials_of_jax_seq_reach_the_driver(monkeypatch: pytest.Monk
         return None, ""
 
     monkeypatch.setattr("fsspec.core.url_to_fs", spy)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")  # else it is seen whether it answers
     monkeypatch.setenv("GCLOUD_PROJECT", "mine")
     monkeypatch.setenv("GCLOUD_TOKEN_PATH", "/home/me/token.json")
     open_filesystem("gcs://bucket/a.jsonl")

@@ -11,9 +11,10 @@ from tests.faults.tiny_run import quiet, start, tiny_config, wait_for
 from tests.training.same_run import assert_same_run
 
 
-def test_a_killed_run_goes_on_bit_by_bit(tiny_features: TinyFeatures, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_bit_by_bit(
+    undisturbed_run: Path, tiny_features: TinyFeatures, tmp_path: Path
+) -> None:
     """And while it lives, a second run in its directory is refused."""
-    whole = train(tiny_config(tiny_features, tmp_path / "whole"), quiet)
     killed = tiny_config(tiny_features, tmp_path / "killed")
     process = start(killed, log=tmp_path / "log")
     seen = tmp_path / "killed" / "checkpoints" / "step-00000010"
@@ -26,5 +27,5 @@ def test_a_killed_run_goes_on_bit_by_bit(tiny_features: TinyFeatures, tmp_path: 
     said: list[str] = []
     train(killed, said.append)
     assert any("continuing after step" in line for line in said)
-    assert_same_run(str(whole), killed.run_dir)
+    assert_same_run(str(undisturbed_run), killed.run_dir)
     assert not list((tmp_path / "killed" / "checkpoints").glob("_*"))

@@ -16,12 +16,6 @@ from tests.training.same_run import assert_same_run
 MARKED = str(Path(__file__).with_name("marked_train.py"))
 
 
-@pytest.fixture(scope="module")
-def whole(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nothing disturbs."""
-    return train(tiny_config(tiny_features, tmp_path_factory.mktemp("whole") / "run"), quiet)
-
-
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
@@ -34,7 +28,11 @@ def whole(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFactory)
     ],
 )
 def test_saved_and_stopped(
-    moment: str, number: signal.Signals, whole: Path, tiny_features: TinyFeatures, tmp_path: Path
+    moment: str,
+    number: signal.Signals,
+    undisturbed_run: Path,
+    tiny_features: TinyFeatures,
+    tmp_path: Path,
 ) -> None:
     config = tiny_config(tiny_features, tmp_path / "run")
     given = replace(config, compilation_cache=None) if moment == "compilation" else config
@@ -52,6 +50,4 @@ def test_saved_and_stopped(
     if moment == "compilation":
         assert list_steps(checkpoints)[-1] <= 1
     train(config, quiet)
-    assert_same_run(str(whole), str(tmp_path / "run"))
-
-
+    assert_same_run(str(undisturbed_run), str(tmp_path / "run"))

@@ -3,7 +3,8 @@
 import pytest
 
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.cache import cache_directory, features_for
+from jax_lm.preprocessing.cache import features_for
+from jax_lm.remote.caching import cache_directory
 from jax_lm.preprocessing.features import open_features
 from jax_lm.preprocessing.manifest import feature_files, manifest_path
 from tests.preprocessing.preprocessing_fakes import READS, ByteTokenizer, ListSource, document

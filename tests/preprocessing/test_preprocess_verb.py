@@ -149,7 +149,10 @@ def test_without_beam_the_extra_is_named(corpus, tokenizer, tmp_path, capfd, mon
     assert "pip install 'jax-lm[beam]'" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("stop", "code"),
+    [pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow), (signal.SIGINT, 130)],
+)
 def test_stopped_in_the_middle_then_the_same_command(corpus, tokenizer, tmp_path, stop, code):
     """A real kill -9 or Ctrl-C while shards are written; then only what is missing is."""
     path, _ = corpus

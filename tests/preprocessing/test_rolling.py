@@ -1,5 +1,7 @@
 """Mode rolling: golden windows, and every token of every document scored exactly once."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -113,11 +115,15 @@ TOKENIZERS = {
 CORPORA = ("norwegian_ud/no_bokmaal-ud-test.txt", "korean_chatbot/ChatbotData.csv")
 
 
+@cache
+def real_tokenizer(place):
+    return load_tokenizer(place)
+
+
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_bytes_of_real_text_add_up(shared_data, name, corpus):
-    place = shared_data / TOKENIZERS[name]
-    tokenizer = load_tokenizer(place)
+    tokenizer = real_tokenizer(shared_data / TOKENIZERS[name])
     text = (shared_data / "corpora" / corpus).read_text(encoding="utf-8")
     texts = [text[start : start + 3_000] for start in range(0, 60_000, 3_000)]
     features = cut(

@@ -11,7 +11,6 @@ from jax_lm.checkpoints import list_steps, read_progress, step_directory
 from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import read_metrics
 
-
 OF_THE_MACHINE = {
     "time",
     "train/data_seconds",

@@ -92,7 +92,7 @@ def theirs(model: Path, prefix: str, count: int) -> float:
     loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
     rows = open_rows(prefix)
     taken = rows.take(np.arange(min(count, len(rows))))
-    ids = torch.tensor(np.asarray(taken["input_ids"], np.int64))
+    ids = torch.tensor(np.asarray(taken.input_ids, np.int64))
     with torch.no_grad():
         logits = loaded(ids[:, :-1]).logits.double().log_softmax(-1)
     losses = -logits.gather(-1, ids[:, 1:, None])[..., 0]

@@ -120,7 +120,7 @@ def test_other_rows_under_the_same_name(checkpoint: Path, config: TrainConfig) -
 
 
 def test_another_batch_reads_other_rows(checkpoint: Path, config: TrainConfig) -> None:
-    with pytest.raises(JaxLMError, match="batch_size was 4, now 8.*--allow-change batch_size"):
+    with pytest.raises(JaxLMError, match=r"batch_size was 4, now 8.*--allow-change batch_size"):
         go_on(checkpoint, config, batch_size=8)
     found = go_on(checkpoint, replace(config, allow_change=("batch-size",)), batch_size=8)
     assert (found.progress.position, found.progress.batch_size) == (12, 8)
@@ -154,15 +154,15 @@ def test_keys_that_an_older_version_did_not_write_have_their_defaults(
         keep=1,
     )
     assert go_on(directory, config).changed == ()
-    with pytest.raises(JaxLMError, match="z_loss was 0.0, now 0.1"):
+    with pytest.raises(JaxLMError, match=r"z_loss was 0\.0, now 0\.1"):
         go_on(directory, replace(config, z_loss=0.1))
 
 
 def test_unknown_keys_are_named_with_the_nearest(config: TrainConfig) -> None:
     refuse_unknown_keys(replace(config, allow_change=("data", "model.dropout", "--batch-size")))
-    with pytest.raises(UsageError, match="no such key; did you mean 'optimizer.beta2'"):
+    with pytest.raises(UsageError, match=r"no such key; did you mean 'optimizer\.beta2'"):
         refuse_unknown_keys(replace(config, allow_change=("optimizer.beta_2",)))
-    with pytest.raises(UsageError, match="--allow-change moddel: .* did you mean 'model'"):
+    with pytest.raises(UsageError, match=r"--allow-change moddel: .* did you mean 'model'"):
         train(replace(config, allow_change=("moddel",)), print)
 
 

@@ -19,6 +19,7 @@ from jax_lm.models.registry import init_model
 from jax_lm.sharding.mesh import MESH_AXES
 from jax_lm.sharding.placing import replicated
 from jax_lm.tokenizers.pretrained import load_tokenizer
+from jax_lm.training.agreement import Agreement
 from jax_lm.training.config import EvaluationConfig, TrainConfig
 from jax_lm.training.data import TrainingData, open_objective
 from jax_lm.training.evaluating import Evaluator
@@ -36,7 +37,8 @@ for devices, data, fsdp, rows in ((1, 1, 1, 3), (8, 8, 1, 3), (8, 2, 4, 3), (8, 
                         open_objective(config, tokenizer))
     tracker = type("Tracker", (), {"log": lambda self, step, metrics: None})()
     with jax.set_mesh(mesh):
-        evaluate = Evaluator(config, seen, mesh, tracker, StopRequest(), batch_size=4)
+        agreement = Agreement(StopRequest(), mesh)
+        evaluate = Evaluator(config, seen, mesh, tracker, agreement, batch_size=4)
         print(json.dumps(evaluate(jax.device_put(model, replicated(mesh)), 1)))
 """
 

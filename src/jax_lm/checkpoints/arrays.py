@@ -1,6 +1,8 @@
 """Trees of arrays as Orbax sees them: by path, without our Python classes."""
 
 import logging
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -36,5 +38,23 @@ def out_of_reach(tree: Any) -> Any:
 
 
 def silence_orbax() -> None:
-    """Let Orbax report by its exceptions alone."""
+    """Let Orbax report by its exceptions alone.
+
+    After a failed write, others that were under way end when Orbax's event loop is gone already;
+    Python would print a traceback for each of them.
+    """
     logging.getLogger("absl").setLevel(logging.CRITICAL)
+    if not isinstance(sys.unraisablehook, _WithoutLateWrites):
+        sys.unraisablehook = _WithoutLateWrites(sys.unraisablehook)
+
+
+class _WithoutLateWrites:
+    """A hook for exceptions that nobody can catch, which leaves out those of late writes."""
+
+    def __init__(self, others: Callable[[Any], object]) -> None:
+        self._others = others
+
+    def __call__(self, unraisable: Any) -> None:
+        error = unraisable.exc_value
+        if not (isinstance(error, RuntimeError) and str(error) == "Event loop is closed"):
+            self._others(unraisable)

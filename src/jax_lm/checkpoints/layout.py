@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,10 +56,19 @@ def remove_checkpoint(directory: Path) -> None:
 
 
 def remove_leftovers(checkpoints: Path) -> None:
-    """Remove what a killed process was writing or removing."""
+    """Remove what a killed process was writing or removing, or a failed save has left."""
     for pattern in ("_step-*.tmp", "_step-*.old"):
         for path in checkpoints.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
+
+
+def remove_tree(directory: Path, *, seconds: float = 5.0) -> None:
+    """Remove a directory; writes that are still under way in it have so long to end."""
+    deadline = time.monotonic() + seconds
+    shutil.rmtree(directory, ignore_errors=True)
+    while directory.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def write_json(

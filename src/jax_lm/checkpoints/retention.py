@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -59,9 +59,19 @@ def read_best(checkpoints: Path) -> Best | None:
     Raises:
         JaxLMError: the file is damaged.
     """
+    best = named_best(checkpoints)
+    return best if best and step_directory(checkpoints, best.step).is_dir() else None
+
+
+def named_best(checkpoints: Path) -> Best | None:
+    """What ``best.json`` names, wherever that checkpoint is.
+
+    Raises:
+        JaxLMError: the file is damaged.
+    """
     path = checkpoints / BEST
     try:
-        best = Best(**json.loads(path.read_text()))
+        return Best(**json.loads(path.read_text()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
@@ -69,7 +79,6 @@ def read_best(checkpoints: Path) -> Best | None:
             f"{path}: expected step, metric and value ({error}); remove it, or name a checkpoint "
             "as RUN@STEP"
         ) from error
-    return best if step_directory(checkpoints, best.step).is_dir() else None
 
 
 def write_best(checkpoints: Path, best: Best) -> None:
@@ -108,6 +117,16 @@ def remove_older(
     checkpoints: Path, *, keep: int, keep_every: int | None = None, best: int | None = None
 ) -> None:
     """Remove all checkpoints but the newest ``keep``, those of ``keep_every`` and the best."""
-    for step in list_steps(checkpoints)[:-keep]:
-        if step != best and not (keep_every and step % keep_every == 0):
-            remove_checkpoint(step_directory(checkpoints, step))
+    for step in superfluous(list_steps(checkpoints), keep, keep_every, best):
+        remove_checkpoint(step_directory(checkpoints, step))
+
+
+def superfluous(
+    steps: Sequence[int], keep: int, keep_every: int | None, best: int | None
+) -> list[int]:
+    """Of the steps of checkpoints, oldest first, those that need not be kept."""
+    return [
+        step
+        for step in steps[:-keep]
+        if step != best and not (keep_every and step % keep_every == 0)
+    ]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import orbax.checkpoint as ocp
@@ -17,6 +16,8 @@ from jax_lm.checkpoints.layout import (
     CONFIG,
     Progress,
     remove_checkpoint,
+    remove_leftovers,
+    remove_tree,
     step_directory,
     temporary_directory,
     write_json,
@@ -55,7 +56,7 @@ def begin_checkpoint(checkpoints: Path, state: Any, progress: Progress) -> Begun
     """
     silence_orbax()
     temporary = temporary_directory(checkpoints, progress.step)
-    hosts.together(lambda: _make_anew(temporary))
+    hosts.together(lambda: _make_anew(checkpoints, temporary))
     begun: list[ocp.StandardCheckpointer] = []
     try:
         for name, tree in _parts(state).items():
@@ -65,7 +66,7 @@ def begin_checkpoint(checkpoints: Path, state: Any, progress: Progress) -> Begun
     except BaseException:
         with suppress(Exception):
             _finish(begun)
-        rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
         raise
     final = step_directory(checkpoints, progress.step)
     return BegunCheckpoint(progress, temporary, final, tuple(begun), next(_numbers))
@@ -100,7 +101,7 @@ def complete_checkpoint(
             temporary.rename(final)
     finally:
         if hosts.is_first():
-            rmtree(temporary, ignore_errors=True)
+            remove_tree(temporary)
         hosts.meet(f"complete-{begun.number}")
     if not final.is_dir():
         raise JaxLMError("process 0 could not complete it")
@@ -142,9 +143,9 @@ def save_model(directory: Path, *, model: Any, config: Mapping[str, Any]) -> Non
     write_checksums(directory)
 
 
-def _make_anew(directory: Path) -> None:
-    rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+def _make_anew(checkpoints: Path, temporary: Path) -> None:
+    remove_leftovers(checkpoints)  # on a full disk, what a failed save has left is in the way
+    temporary.mkdir(parents=True)
 
 
 def _parts(state: Any) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """Checksums of a checkpoint, and the newest one that they confirm."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jax_lm.checkpoints.layout import CHECKSUMS, list_steps, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.atomic import file_sha256
+
+COMPLETE = re.compile(rf"checkpoints/step-(\d+)/{re.escape(CHECKSUMS)}")
 
 
 def write_checksums(directory: Path) -> None:
@@ -30,6 +33,15 @@ def verify_checkpoint(directory: Path) -> None:
     )
     if wrong:
         raise JaxLMError(f"{directory}: damaged checkpoint: {', '.join(wrong)}")
+
+
+def complete_steps(names: Iterable[str]) -> list[int]:
+    """Steps with a complete checkpoint among the files of a run on an object store, oldest first.
+
+    Nothing is renamed there: a checkpoint is complete once its checksums are there.
+    """
+    found = (COMPLETE.fullmatch(name) for name in names)
+    return sorted(int(match[1]) for match in found if match is not None)
 
 
 def newest_valid(checkpoints: Path, say: Callable[[str], None]) -> Path | None:

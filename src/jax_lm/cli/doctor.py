@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from jax_lm.cli.arguments import parse
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.cache import cache_directory
+from jax_lm.remote.caching import cache_directory
 from jax_lm.trackers import environment
 
 DESCRIPTION = """Show versions, devices, the kernels that will run and the optional parts present.

@@ -10,6 +10,7 @@ from jax_lm.cli.actions import Action, run_action
 from jax_lm.cli.arguments import parse
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.describe import describe_set
+from jax_lm.preprocessing.remote_features import local_features
 from jax_lm.preprocessing.show import show_set_row
 from jax_lm.preprocessing.verify import verify_features
 
@@ -41,17 +42,22 @@ def main(args: list[str]) -> None:
     run_action("features", {**parts, "verify": Action(_verify, VERIFY)}, args)
 
 
+def _here(given: Arguments) -> str:
+    """The set on this machine; one on an object store is brought here, which is said."""
+    return local_features(given.prefix, lambda line: print(line, file=sys.stderr))
+
+
 def _info(args: list[str], prog: str, description: str) -> None:
-    print("\n".join(describe_set(parse(Arguments, args, prog, description).prefix)))
+    print("\n".join(describe_set(_here(parse(Arguments, args, prog, description)))))
 
 
 def _show(args: list[str], prog: str, description: str) -> None:
     given = parse(ShowArguments, args, prog, description)
-    print("\n".join(show_set_row(given.prefix, given.index, color=sys.stdout.isatty())))
+    print("\n".join(show_set_row(_here(given), given.index, color=sys.stdout.isatty())))
 
 
 def _verify(args: list[str], prog: str, description: str) -> None:
-    found = verify_features(parse(Arguments, args, prog, description).prefix)
+    found = verify_features(_here(parse(Arguments, args, prog, description)))
     if found.problems:
         raise JaxLMError("; ".join(found.problems))
     print(f"{found.files} files, {found.rows:,} rows verified")

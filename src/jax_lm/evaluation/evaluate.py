@@ -13,6 +13,7 @@ from jax_lm.huggingface.tensor_files import read_json
 from jax_lm.models.decoder import Decoder
 from jax_lm.objectives.registry import OBJECTIVES, ObjectiveConfig
 from jax_lm.preprocessing.manifest import manifest_path
+from jax_lm.preprocessing.remote_features import local_features
 from jax_lm.pretrained import open_model
 
 RUN_CONFIG = "config.json"
@@ -28,6 +29,7 @@ def evaluate(model: str, specs: Sequence[str], options: EvaluateOptions) -> Eval
         JaxLMError: the model or the text cannot be read, or there is nothing to score.
     """
     opened = open_model(model)
+    specs = [local_features(spec) for spec in specs]
     features = any(manifest_path(spec).exists() for spec in specs)
     if isinstance(opened.model, Decoder) and options.objective is None and not features:
         return score_documents(opened, specs, options)

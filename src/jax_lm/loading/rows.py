@@ -19,6 +19,7 @@ from jaxtyping import Int
 from jax_lm.loading.decoding import INDEX, decode, stored_key
 from jax_lm.preprocessing.features import open_features
 from jax_lm.preprocessing.manifest import Manifest, beside
+from jax_lm.preprocessing.remote_features import local_features
 from jax_lm.types import Rows
 
 LAYOUT_VERSION = 3
@@ -81,9 +82,12 @@ class RowStore:
 def open_rows(prefix: str, say: Callable[[str], None] = print) -> RowStore:
     """Open a feature set's rows, decoding them first where that has not been done.
 
+    A set on an object store is brought into the user's cache directory first.
+
     Raises:
         JaxLMError: the set is missing, incomplete or damaged.
     """
+    prefix = local_features(prefix, say)
     manifest = open_features(prefix)
     directory = beside(prefix, "rows")
     key = _key(manifest)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,18 +16,12 @@ from jax_lm.preprocessing.manifest import feature_files, manifest_path
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import Say, make_plan, wait_until_free
 from jax_lm.preprocessing.pipeline import open_documents, preprocess
+from jax_lm.preprocessing.remote_features import local_features
 from jax_lm.preprocessing.wanted import options_for, refuse_other_rows
+from jax_lm.remote.caching import cache_directory
 from jax_lm.tokenizers.pretrained import load_tokenizer
 
 CAUSAL_LM = CausalLMConfig()
-CACHE_VARIABLE = "JAX_LM_CACHE"
-
-
-def cache_directory() -> Path:
-    """Where preprocessed SPECs are kept: $JAX_LM_CACHE, else ~/.cache/jax-lm."""
-    given = os.environ.get(CACHE_VARIABLE)
-    return Path(given) if given else Path.home() / ".cache" / "jax-lm"
-
 
 def features_for(
     spec: str,
@@ -44,7 +37,8 @@ def features_for(
     """The PREFIX of features for ``spec``, preprocessing it into the cache if need be.
 
     Args:
-        spec: a feature PREFIX, or where documents are.
+        spec: a feature PREFIX, also on an object store (it is brought here), or where documents
+            are.
         tokenizer: must equal the one a PREFIX was made with; needed to preprocess a SPEC.
         sequence_length: T, input tokens a row the model wants.
         max_documents: read no more documents of a SPEC.
@@ -64,6 +58,7 @@ def features_for(
         mode=mode,
         max_documents=max_documents,
     )
+    spec = local_features(spec, say)
     if manifest_path(spec).exists() or feature_files(spec):
         _check_features(spec, tokenizer, options)
         return spec

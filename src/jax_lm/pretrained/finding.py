@@ -23,6 +23,8 @@ from jax_lm.huggingface.official_llama import PARAMS_FILE, OfficialLlama, is_off
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.forward import Model
 from jax_lm.pretrained.own_directory import ARRAYS, TOKENIZER, read_own, read_own_config
+from jax_lm.pretrained.remote_models import local_model
+from jax_lm.remote.directory import is_object_store
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.hub import is_hub_name
 from jax_lm.tokenizers.pretrained import load_tokenizer
@@ -30,7 +32,7 @@ from jax_lm.tokenizers.pretrained import load_tokenizer
 Layout = Literal["huggingface", "jax-lm", "llama"]
 EXPECTED = (
     "give a run directory, RUN@STEP, a Hugging Face directory, a name on the Hugging Face hub, or "
-    "a directory that jax-lm convert wrote"
+    "a directory that jax-lm convert wrote; directories may be URLs such as gs://bucket/run"
 )
 
 
@@ -96,7 +98,8 @@ def open_model(spec: str) -> OpenedModel:
         spec: a run directory (its best checkpoint where it keeps one, else its ``final/``, else
             its newest checkpoint), ``RUN@STEP``, a
             directory with a ``config.json`` of transformers, one that ``jax-lm convert`` wrote,
-            LLaMA's own files, or a name on the Hugging Face hub.
+            LLaMA's own files, or a name on the Hugging Face hub; any of the directories may be on
+            an object store, as in ``gs://bucket/run/final``.
 
     Raises:
         JaxLMError: there is no such model, or its files are damaged.
@@ -124,14 +127,16 @@ def open_decoder(spec: str) -> tuple[Decoder, Tokenizer]:
 
 
 def find_model(spec: str) -> FoundModel:
-    """Where a model lies; a name on the hub is fetched into the hub's cache.
+    """Where a model lies; one on the hub or an object store is fetched into a cache first.
 
     Raises:
         JaxLMError: there is no such model.
     """
     run, at, step = spec.rpartition("@")
     if at and step.isdigit():
-        return _step(Path(run), int(step))
+        return _step(_here(run, int(step)), int(step))
+    if is_object_store(spec):
+        return _in_directory(_here(spec))
     path = Path(spec).expanduser()
     if path.is_dir():
         return _in_directory(path)
@@ -139,6 +144,11 @@ def find_model(spec: str) -> FoundModel:
         raise JaxLMError(f"{spec}: no such directory: {EXPECTED}")
     directory = model_directory(spec)
     return FoundModel("huggingface", directory, directory)
+
+
+def _here(place: str, step: int | None = None) -> Path:
+    """A directory; of one on an object store, the copy in the user's cache directory."""
+    return local_model(place, step, _warn) if is_object_store(place) else Path(place)
 
 
 def _in_directory(path: Path) -> FoundModel:

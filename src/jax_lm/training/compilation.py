@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
-from jax_lm.preprocessing.cache import cache_directory
+from jax_lm.remote.caching import cache_directory
 
 AUTOMATIC = "auto"
 MAX_BYTES = 4 * 2**30

@@ -16,8 +16,8 @@ from jax._src import distributed
 from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
 from jax_lm.training.lost_process import Place, Watch, first_line, told_on_abort
 
-HEARTBEAT_SECONDS = 50
-"""Without a sign from the coordinator for so long JAX ends a process: where a host is cut off."""
+HEARTBEAT_SECONDS = 100
+"""Of JAX; longer than ours, which name the process that was lost."""
 SHUTDOWN_SECONDS = 60
 
 
@@ -48,7 +48,8 @@ def joined(processes: Processes | None) -> Iterator[None]:
         yield
         return
     place = _initialize(processes)
-    with told_on_abort(place), Watch(distributed.global_state.client, place) as watch:
+    watch = Watch(distributed.global_state.client, place)
+    with told_on_abort(watch.last_words), watch:
         try:
             yield
         except (SavedAndStopped, StoppedByUser):  # as all of them
@@ -66,7 +67,7 @@ def _initialize(processes: Processes) -> Place:
         _await(processes.coordinator, processes.start_seconds)
     # Signals are ours: without this SIGTERM would be noted by JAX, and nothing would come of it.
     jax.config.update("jax_enable_preemption_service", False)
-    with told_on_abort(None, processes.start_seconds):
+    with told_on_abort(lambda: _not_met(processes)):
         try:
             jax.distributed.initialize(
                 processes.coordinator,
@@ -116,6 +117,15 @@ def _not_joined(processes: Processes, error: Exception) -> str:
             "--num-processes N --process-id I"
         )
     return f"--distributed auto: the processes could not join: {reason}"
+
+
+def _not_met(processes: Processes) -> str:
+    state: Any = distributed.global_state
+    return (
+        f"jax-lm: not all processes of the run met at {state.coordinator_address} within "
+        f"{processes.start_seconds} seconds: start all of them with the same address and number of "
+        "processes, and see that each host reaches that port\n"
+    )
 
 
 def _told(client: Any, index: int, count: int, seconds: int) -> tuple[str, ...]:

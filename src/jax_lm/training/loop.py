@@ -1,7 +1,7 @@
 """Training itself, in the order it happens: step, log, evaluate, save."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -180,7 +180,7 @@ def _log(job: Job, metrics: StepMetrics, progress: Progress) -> None:
 
 
 def _histograms(job: Job, state: TrainState, batch: Batch, step: int) -> None:
-    with job.throughput.excluded(), job.watchdog.phase("counting gradients"):
+    with _apart(job, state, "counting gradients"):
         job.tracker.histogram(step, job.histograms(state, batch))
 
 
@@ -192,13 +192,22 @@ def _first_evaluation(job: Job, state: TrainState, progress: Progress) -> Mappin
 
 
 def _evaluate(job: Job, state: TrainState, progress: Progress) -> Mapping[str, float]:
-    with job.throughput.excluded(), job.watchdog.phase("evaluating"):
+    with _apart(job, state, "evaluating"):
         return job.evaluate(state, progress.step)
 
 
 def _save(job: Job, state: TrainState, progress: Progress, held_out: Mapping[str, float]) -> None:
-    with job.throughput.excluded(), job.watchdog.phase("saving"):
+    with _apart(job, state, "saving"):
         job.save(state, progress, held_out)
+
+
+@contextmanager
+def _apart(job: Job, state: TrainState, name: str) -> Iterator[None]:
+    """What is no step: its seconds count nowhere, those of a step still under way do."""
+    with job.watchdog.phase("computing"):
+        jax.block_until_ready(state)
+    with job.throughput.excluded(), job.watchdog.phase(name):
+        yield
 
 
 def _last_checkpoint(job: Job) -> str:

@@ -50,8 +50,9 @@ class Place(NamedTuple):
 class Watch:
     """Shows the others that this process lives, and watches that they do; a context manager.
 
-    The thread inside writes a number to the coordinator's store every few seconds and reads those
-    of the others. JAX has heartbeats of its own, but it ends a process without naming another.
+    A thread writes a number to the coordinator's store every few seconds and reads those of the
+    others; another one judges. JAX has heartbeats of its own, but ends a process without naming
+    the host that was lost.
     """
 
     def __init__(
@@ -62,98 +63,107 @@ class Watch:
         self._end = end or _end
         self._limit = LOST_SECONDS
         now = monotonic()
+        self._answered = now
         self._beats: dict[int, tuple[str, float]] = {other: ("", now) for other in place.others}
         self._failures: dict[int, tuple[str, float]] = {}
         self._failed_here = False
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="other processes", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(action,), daemon=True, name=name)
+            for action, name in ((self._beat, "sign of life"), (self._judge, "other processes"))
+        ]
 
     def __enter__(self) -> Self:
         """Start to watch."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop."""
         self._closed.set()
-        self._thread.join(timeout=2 * BEAT_SECONDS)
+        for thread in self._threads:
+            thread.join(timeout=BEAT_SECONDS)
 
     def look_for_lost(self) -> None:
-        """Give the thread time to find that another process is lost, and to end this one."""
+        """Give the threads time to find that another process is lost, and to end this one."""
         self._limit = SUSPECTED_SECONDS
-        sleep(SUSPECTED_SECONDS + 2 * BEAT_SECONDS)
+        self._closed.wait(SUSPECTED_SECONDS + 2 * BEAT_SECONDS)
 
     def all_failed(self, reason: str) -> bool:
         """Tell the others why this process fails, and wait a little for each to fail as well."""
         self._failed_here = True
         deadline = monotonic() + GRACE_SECONDS + 3 * BEAT_SECONDS
         with suppress(Exception):  # the coordinator may be what failed
-            self._client.key_value_set(
-                f"{FAILED}{self._place.number}", reason, allow_overwrite=True
-            )
+            self._client.key_value_set(f"{FAILED}{self._place.number}", reason, True)
             while monotonic() < deadline:
                 if len(self._client.key_value_dir_get(FAILED)) == len(self._place.hosts):
                     return True
                 sleep(BEAT_SECONDS / 4)
         return False
 
-    def _run(self) -> None:
-        number = 0
-        answered = monotonic()
+    def last_words(self) -> str | None:
+        """What to say where JAX is about to abort; None: it is not for a lost process."""
+        place = self._place
+        if place.number and not answers(place.coordinator):
+            return place.ended(f"{place.name(0)}, the coordinator at {place.coordinator}, was lost")
+        return self._lost(SUSPECTED_SECONDS, monotonic())
+
+    def _repeat(self, action: Callable[[], None]) -> None:
         while not self._closed.is_set():
-            number += 1
-            try:
-                self._beat(number)
-                answered = monotonic()
-            except Exception:
-                if monotonic() - answered > self._limit and not self._closed.is_set():
-                    self._end(self._place.ended(f"{self._place.name(0)} was lost"))
+            action()
             self._closed.wait(BEAT_SECONDS)
 
-    def _beat(self, number: int) -> None:
-        self._client.key_value_set(
-            f"{ALIVE}{self._place.number}", str(number), allow_overwrite=True
-        )
-        now = monotonic()
-        for other, value in _numbered(self._client.key_value_dir_get(ALIVE)):
-            if other in self._beats and value != self._beats[other][0]:
-                self._beats[other] = value, now
-        for other, reason in _numbered(self._client.key_value_dir_get(FAILED)):
-            self._failures.setdefault(other, (reason, now))
-        self._judge(now)
+    def _beat(self) -> None:
+        with suppress(Exception):  # of a store out of reach
+            self._client.key_value_set(f"{ALIVE}{self._place.number}", f"{monotonic()}", True)
+            beats = _numbered(self._client.key_value_dir_get(ALIVE))
+            failures = _numbered(self._client.key_value_dir_get(FAILED))
+            self._answered = now = monotonic()
+            for other, value in beats:
+                if other in self._beats and value != self._beats[other][0]:
+                    self._beats[other] = value, now
+            for other, reason in failures:
+                self._failures.setdefault(other, (reason, now))
 
-    def _judge(self, now: float) -> None:
-        if self._closed.is_set() or self._failed_here:
-            return
-        for other, (reason, since) in self._failures.items():
+    def _judge(self) -> None:
+        now, place = monotonic(), self._place
+        sentence = self._lost(self._limit, now)
+        if place.number and now - self._answered > self._limit:
+            sentence = place.ended(f"{place.name(0)}, the coordinator, was lost")
+        for other, (reason, since) in list(self._failures.items()):
             if now - since > GRACE_SECONDS:
-                self._end(self._place.ended(f"{self._place.name(other)} failed: {reason}"))
-        lost = [other for other, (_, since) in self._beats.items() if now - since > self._limit]
-        if lost:
-            names = ", ".join(self._place.name(other) for other in lost)
-            was = "was" if len(lost) == 1 else "were"
-            self._end(
-                self._place.ended(f"{names} {was} lost (nothing heard of for {self._limit:g} s)")
-            )
+                sentence = place.ended(f"{place.name(other)} failed: {reason}")
+        if sentence and not self._closed.is_set() and not self._failed_here:
+            self._end(sentence)
+
+    def _lost(self, limit: float, now: float) -> str | None:
+        """A sentence about the processes that gave no sign of life for so many seconds."""
+        silent = [other for other, (_, since) in self._beats.items() if now - since > limit]
+        # Where the store is out of reach nobody is heard of.
+        if not silent or now - self._answered > limit / 2:
+            return None
+        names = ", ".join(self._place.name(other) for other in silent)
+        was = "was" if len(silent) == 1 else "were"
+        return self._place.ended(f"{names} {was} lost (not heard of for {limit:g} seconds)")
 
 
 @contextmanager
-def told_on_abort(place: Place | None, start_seconds: int = 0) -> Iterator[None]:
-    """End with a sentence where JAX would abort: it does when process 0 cannot be reached.
+def told_on_abort(last_words: Callable[[], str | None]) -> Iterator[None]:
+    """End with a sentence where JAX would abort, as when process 0 cannot be reached.
 
     JAX then calls ``abort`` on a thread of its own and takes no callback that would come first, so
     this stands in the place of the signal's handler. Other causes abort as ever.
 
     Args:
-        place: of this process; None: it is joining the others.
-        start_seconds: how long that may take.
+        last_words: gives the sentence; None: the cause is another.
     """
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield
         return
 
     def on_abort(_: int) -> None:
-        sentence = _last_words(place, start_seconds)
+        sentence = last_words()
         if sentence is not None:
             _end(sentence)
         libc.signal(signal.SIGABRT, None)  # the default: abort comes again
@@ -167,21 +177,6 @@ def told_on_abort(place: Place | None, start_seconds: int = 0) -> Iterator[None]
         yield
     finally:
         libc.signal(signal.SIGABRT, before)
-
-
-def _last_words(place: Place | None, start_seconds: int) -> str | None:
-    if place is None:
-        from jax._src import distributed
-
-        address = distributed.global_state.coordinator_address
-        return (
-            f"jax-lm: not all processes of the run met at {address} within {start_seconds} "
-            "seconds: start all of them with the same address and number of processes, and see that each "
-            "host reaches that port\n"
-        )
-    if place.number == 0 or answers(place.coordinator):
-        return None
-    return place.ended(f"{place.name(0)}, the coordinator at {place.coordinator}, was lost")
 
 
 def answers(address: str) -> bool:

@@ -17,9 +17,11 @@ MONGODB = re.compile(r"mongodb(\+srv)?://")
 def recorded(config: TrainConfig) -> dict[str, Any]:
     """A configuration as JSON values, without user names, passwords and keys of where data lies.
 
-    A run started again from it asks the drivers for their own credentials.
+    A run started again from it asks the drivers for their own credentials, and what one start was
+    allowed to change the next one is not.
     """
     values = to_json(config)
+    values["allow_change"] = []
     for name in ("train", "validation"):
         specs = asdict(config.data)[name]
         values["data"][name] = [_without_secrets(spec) for spec in specs]

@@ -12,7 +12,7 @@ TokenCount = Callable[[Batch, Batch], Any]
 
 
 def make_token_count() -> TokenCount:
-    """What counts the real tokens of a batch: those of inputs, where padding is marked, and outputs.
+    """What counts the real tokens of a batch: of inputs, where padding is marked, and outputs.
 
     Returns:
         A function of the rows that this process read and of the whole batch on the devices. One

@@ -5,6 +5,7 @@ import os
 import re
 from typing import Any
 
+from jax_lm.documents.files.reaching import refuse_unreachable
 from jax_lm.errors import JaxLMError, missing_extra
 
 REMOTE = re.compile(r"[A-Za-z][\w+.-]*(?=://|::)")
@@ -60,6 +61,8 @@ def open_filesystem(url: str) -> tuple[Any, str]:
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
+    if protocol in GOOGLE:
+        refuse_unreachable(without_secrets(url))
     try:
         filesystem, path = url_to_fs(url, **_options(protocol))
     except ImportError as error:

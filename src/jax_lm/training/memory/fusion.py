@@ -16,6 +16,8 @@ WRITTEN = frozenset(
     ("dot_general", "conv_general_dilated", "gather", "scatter", "scatter-add", "scan", "while")
     + ("cond", "sort", "top_k", "cumsum", "cumlogsumexp", "cummax", "custom_call", "pallas_call")
     + ("random_bits", "dynamic_update_slice", "cholesky", "qr", "triangular_solve")
+    + ("dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper")
+    + ("pure_callback",)
 )
 """What is never fused into its users and reads its inputs from memory."""
 REDUCTIONS = ("argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or")

@@ -12,7 +12,7 @@ from jax_lm.training.memory.splits import Split, Splits, count_parts
 
 Label = Callable[[Value, Operation], str]
 """What an array is for, given the operation that writes it."""
-LAYERS = "kept activations"
+KEPT, WORKING = "kept activations", "working memory"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +21,10 @@ class Machine:
 
     mesh: Mapping[str, int]
     """Devices along each axis."""
-    widens: bool = False
-    """Whether products of 16-bit numbers are computed on float32 copies of them, as on a CPU."""
+    wide_bfloat16: bool = False
+    """Whether products of bfloat16 are computed on float32 copies, as XLA does on a CPU."""
     draw_copies: int = 0
-    """Arrays as large as random numbers that drawing them takes besides."""
+    """Arrays as large as the random numbers that drawing them takes besides."""
 
 
 class Peak(NamedTuple):
@@ -62,42 +62,42 @@ class _Held:
             self.peak = Peak(total, parts)
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What is the same at every level of a program."""
+
+    splits: Splits
+    """How every value lies on the mesh."""
+    machine: Machine
+    label: Label
+
+
 class Walk:
     """One level of a program, gone through in order."""
 
     def __init__(
         self,
         program: Program,
-        splits: Splits,
-        machine: Machine,
-        label: Label,
+        scope: Scope,
         *,
-        kept: tuple[Value, ...] = (),
         slices: frozenset[Value] = frozenset(),
         carried: Mapping[Value, Value] | None = None,
     ) -> None:
         """A walk that has not begun.
 
         Args:
-            program: one level of it.
-            splits: how values lie on the mesh.
-            machine: where it runs.
-            label: what arrays are for.
-            kept: outputs that need memory of their own.
+            program: one level; a loop is one operation. Results of arithmetic that it returns are
+                written over something else.
+            scope: of the whole program.
             slices: inputs that are parts of arrays in memory.
-            carried: outputs and the inputs whose memory they may take over.
+            carried: of a loop: what it carries on, which lies in memory, and the input before it.
         """
-        self._program, self._splits, self._machine = program, splits, machine
-        self._label, self._kept, self._slices = label, kept, slices
+        self._program, self._scope, self._slices = program, scope, slices
         self._carried = carried or {}
-        self._fusion = fuse(program, splits, kept)
-        self._last = self._last_uses()
-        self._stacks = {
-            value
-            for operation in program.operations
-            if operation.name == "scan"
-            for value in operation.outputs[operation.params["num_carry"] :]
-        }
+        kept = tuple(self._carried)
+        self._fusion = fuse(program, scope.splits, kept)
+        self._stacks = set(_stacks(program))
+        self._last = self._last_uses(kept)
 
     def peak(self) -> Peak:
         """The fullest moment."""
@@ -105,42 +105,40 @@ class Walk:
         for place, operation in enumerate(self._program.operations):
             sources = self._sources(operation)
             for value in sources & self._slices & self._fusion.needed:
-                held.add(value, self._size(value), "working memory")
-            more = self._besides(operation, place)
+                held.add(value, self._size(value), WORKING)
             dying = [value for value in sources if self._last[value] == place]
             for value in dying:
-                if self._takes_over(operation, value):
+                if self._may_be_overwritten(operation, value):
                     held.drop(value)
             for value in operation.outputs:
                 if value in self._fusion.written and not self._in_place(value, place):
-                    held.add(value, self._size(value), self._label(value, operation))
-            held.look(more)
+                    label = self._scope.label(value, operation)
+                    held.add(value, self._size(value), label)
+            held.look(self._besides(operation, place))
             for value in (*dying, *operation.outputs):
                 if self._last.get(value, place) <= place:
                     held.drop(value)
         return held.peak
 
-    def _last_uses(self) -> dict[Value, int]:
-        """When each array in memory is read last; never for what must stay."""
+    def _last_uses(self, kept: tuple[Value, ...]) -> dict[Value, int]:
+        """When each array in memory is read last."""
         last: dict[Value, int] = {}
         for place, operation in enumerate(self._program.operations):
             if any(value in self._fusion.written for value in operation.outputs):
-                for value in self._sources(operation):
-                    last[value] = place
-        end = len(self._program.operations)
-        for value in self._kept:
-            last.update(dict.fromkeys(self._fusion.roots.get(value, ()), end))
+                last.update(dict.fromkeys(self._sources(operation), place))
+        roots, end = self._fusion.roots, len(self._program.operations)
+        for value in kept:
+            last.update(dict.fromkeys(roots.get(value, ()), end))
         for value in self._program.outputs:
-            for root in self._fusion.roots.get(value, ()):
-                if root in self._program.inputs or value not in self._fusion.written:
-                    last.setdefault(root, end)
+            if value not in self._fusion.written:
+                last.update({root: last.get(root, end) for root in roots.get(value, ())})
         return last
 
     def _sources(self, operation: Operation) -> frozenset[Value]:
         roots = self._fusion.roots
         return frozenset[Value]().union(*(roots.get(value, ()) for value in operation.inputs))
 
-    def _takes_over(self, operation: Operation, value: Value) -> bool:
+    def _may_be_overwritten(self, operation: Operation, value: Value) -> bool:
         """Whether a result may lie where an input lay that nobody reads any more."""
         if operation.name == "scan":
             consts, carry = operation.params["num_consts"], operation.params["num_carry"]
@@ -154,52 +152,59 @@ class Walk:
         return before is not None and self._last.get(before, place) <= place
 
     def _size(self, value: Value) -> int:
-        size = size_of(value, self._splits[value], self._machine.mesh)
-        widened = self._machine.widens and value.is_short and value not in self._stacks
-        return size * (2 if widened else 1)
+        size = size_of(value, self._scope.splits[value], self._scope.machine.mesh)
+        return size * (2 if self._is_widened(value) and value not in self._stacks else 1)
+
+    def _is_widened(self, value: Value) -> bool:
+        return self._scope.machine.wide_bfloat16 and str(value.dtype) == "bfloat16"
 
     def _besides(self, operation: Operation, place: int) -> Counter[str]:
         """What an operation needs while it runs."""
         if operation.name == "scan":
-            return self._of_scan(operation, place)
+            return self._in_loop(operation) + self._widened_stacks(operation, place)
         more: Counter[str] = Counter()
         if operation.name == "random_bits":
             size = sum(self._size(value) for value in operation.outputs)
-            more["working memory"] += self._machine.draw_copies * size
+            more[WORKING] += self._scope.machine.draw_copies * size
         if operation.name == "dot_general":
-            for value, split in gathered(operation, self._splits):
-                size = size_of(value, split, self._machine.mesh)
-                widened = self._machine.widens and value.is_short
-                more["working memory"] += size * (2 if widened else 1)
+            for value, split in gathered(operation, self._scope.splits):
+                size = size_of(value, split, self._scope.machine.mesh)
+                more[WORKING] += size * (2 if self._is_widened(value) else 1)
         return more
 
-    def _of_scan(self, operation: Operation, place: int) -> Counter[str]:
+    def _in_loop(self, operation: Operation) -> Counter[str]:
+        """What one round of a loop holds besides what it carries."""
         body = operation.body
         assert body is not None
         consts, carry = operation.params["num_consts"], operation.params["num_carry"]
+        before = body.inputs[consts : consts + carry]
         inside = Walk(
             body,
-            self._splits,
-            self._machine,
-            self._label,
-            kept=body.outputs[:carry],
+            self._scope,
             slices=frozenset(body.inputs[consts + carry :]),
-            carried=dict(
-                zip(body.outputs[:carry], body.inputs[consts : consts + carry], strict=True)
-            ),
+            carried=dict(zip(body.outputs[:carry], before, strict=True)),
         )
-        more = Counter(inside.peak().parts)
-        if self._machine.widens:
-            self._widen(operation, place, more)
-        return more
+        return inside.peak().parts
 
-    def _widen(self, operation: Operation, place: int, more: Counter[str]) -> None:
-        """Stacks of 16-bit numbers that a loop wrote are made float32 before another reads them."""
-        stacks = {value for value in self._sources(operation) if value in self._stacks}
-        for value in stacks:
-            if value.is_short:
-                times = 1 if self._last[value] == place else 2
-                more["kept activations"] += times * self._size(value)
+    def _widened_stacks(self, operation: Operation, place: int) -> Counter[str]:
+        """Float32 copies of stacks of bfloat16 that one loop wrote and another reads.
+
+        XLA moves the conversion out of the loop; about a quarter of what nobody else reads is not
+        freed by then.
+        """
+        size = sum(
+            self._size(value) * (1.25 if self._last[value] == place else 2)
+            for value in self._sources(operation) & self._stacks
+            if self._is_widened(value)
+        )
+        return Counter({KEPT: int(size)})
+
+
+def _stacks(program: Program) -> Iterator[Value]:
+    """What the loops of a program write, a slice in every round."""
+    for operation in program.operations:
+        if operation.name == "scan":
+            yield from operation.outputs[operation.params["num_carry"] :]
 
 
 def size_of(value: Value, split: Split, mesh: Mapping[str, int]) -> int:
@@ -211,19 +216,26 @@ def size_of(value: Value, split: Split, mesh: Mapping[str, int]) -> int:
 
 
 def gathered(operation: Operation, splits: Splits) -> Iterator[tuple[Value, Split]]:
-    """Factors of a product that every device needs more of than it has, and their split then."""
-    left, right = operation.inputs
-    (summed_left, summed_right), (batch_left, batch_right) = operation.params["dimension_numbers"]
-    matched = [dict(zip((*summed_left, *batch_left), (*summed_right, *batch_right), strict=True))]
-    matched.append({other: one for one, other in matched[0].items()})
-    sizes = [prod(value.shape) for value in (left, right)]
-    smaller = 0 if sizes[0] < sizes[1] else 1
-    value, other = operation.inputs[smaller], operation.inputs[1 - smaller]
-    split, theirs = splits[value], splits[other]
+    """The factor of a product that every device needs more of than it has, and its split then.
+
+    It is the smaller one: a mesh axis that also splits another axis of the larger one cannot split
+    it.
+    """
+    numbers = operation.params["dimension_numbers"]
+    (summed, also_summed), (batch, also_batch) = numbers
+    matched = dict(zip((*summed, *batch), (*also_summed, *also_batch), strict=True))
+    value, other = operation.inputs
+    if prod(value.shape) >= prod(other.shape):
+        value, other = other, value
+        matched = {theirs: ours for ours, theirs in matched.items()}
     kept = []
-    for place, axes in enumerate(split):
-        match = matched[smaller].get(place)
-        used = {axis for at, names in enumerate(theirs) if at != match for axis in names}
-        kept.append(tuple(axis for axis in axes if axis not in used))
-    if tuple(kept) != split:
+    for place, axes in enumerate(splits[value]):
+        taken = {
+            name
+            for at, names in enumerate(splits[other])
+            if at != matched.get(place)
+            for name in names
+        }
+        kept.append(tuple(axis for axis in axes if axis not in taken))
+    if tuple(kept) != splits[value]:
         yield value, tuple(kept)

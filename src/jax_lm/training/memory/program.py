@@ -27,11 +27,6 @@ class Value:
             return 8
         return int(jnp.dtype(self.dtype).itemsize)
 
-    @property
-    def is_short(self) -> bool:
-        """Whether it is a floating point number of 16 bits."""
-        return bool(jnp.issubdtype(self.dtype, jnp.floating)) and self.itemsize == 2
-
 
 @dataclass(frozen=True, eq=False)
 class Operation:
@@ -40,7 +35,7 @@ class Operation:
     name: str
     """JAX's name of the primitive."""
     inputs: tuple[Value, ...]
-    """Literals are left out, but for products and loops, which have none."""
+    """Without literals, but for those of a loop."""
     outputs: tuple[Value, ...]
     params: dict[str, Any]
     body: "Program | None" = None

@@ -1,0 +1,98 @@
+"""A training step made of shapes: traced, and compiled where asked for, without weights or data."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from jax_lm.models.registry import FamilyConfig
+from jax_lm.optimizers.build import make_optimizer
+from jax_lm.sharding.placing import batch_sharding
+from jax_lm.sharding.rules import on_mesh
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.starting import abstract_state, keys_of, shardings_of
+from jax_lm.training.state import TrainState
+from jax_lm.training.step import make_train_step
+from jax_lm.types import Batch
+
+
+class AbstractStep(NamedTuple):
+    """What a step reads, and the step itself."""
+
+    state: TrainState
+    """Shapes and shardings."""
+    batch: Batch
+    """The same of a batch."""
+    traced: Any
+    """The step as JAX traced it (`jax.stages.Traced`)."""
+    mesh: Mesh
+
+
+class CompiledSize(NamedTuple):
+    """What XLA says that a compiled step takes, in bytes on each device."""
+
+    arguments: int
+    """State and batch; what the step returns takes their place."""
+    results: int
+    """What it returns elsewhere."""
+    temporary: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.arguments + self.results + self.temporary
+
+
+def trace_step(config: TrainConfig, mesh: Mesh, batch: Batch) -> AbstractStep:
+    """Trace a run's training step; nothing is computed.
+
+    Args:
+        config: of the run, with the vocabulary known.
+        mesh: where it runs.
+        batch: any arrays, or shapes, like those of a whole batch.
+
+    Raises:
+        UsageError: the mesh does not divide an axis of a parameter.
+    """
+    sharding = batch_sharding(mesh)
+    placed = jax.tree.map(
+        lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding), batch
+    )
+    with on_mesh(mesh, config.mesh):
+        optimizer = make_optimizer(config.optimizer, total_steps=1)
+        state = abstract_state(config, optimizer, mesh)
+        step: Any = make_train_step(optimizer, keys_of(config).dropout, config, shardings_of(state))
+        return AbstractStep(state, placed, step.trace(state, placed), mesh)
+
+
+def compiled_size(step: AbstractStep) -> CompiledSize:
+    """Compile the step ahead of time and ask XLA what it takes."""
+    found = step.traced.lower().compile().memory_analysis()
+    returned_elsewhere = found.output_size_in_bytes - found.alias_size_in_bytes
+    return CompiledSize(
+        found.argument_size_in_bytes, returned_elsewhere, found.temp_size_in_bytes
+    )
+
+
+def batch_shapes(config: TrainConfig, batch_size: int) -> Batch:
+    """Shapes of a batch of the usual rows of a model, where no data is at hand.
+
+    Outputs of an encoder-decoder are as long as ``data.target_length`` says, else as its inputs.
+    """
+    length = config.sequence_length
+    kind = config.model.kind
+    outputs = (config.data.target_length or length) if kind == "encoder-decoder" else length
+
+    def ids(width: int) -> Any:
+        return jax.ShapeDtypeStruct((batch_size, width), jnp.int32)
+
+    return Batch(
+        input_ids=ids(length),
+        targets=ids(outputs),
+        loss_mask=jax.ShapeDtypeStruct((batch_size, outputs), np.float32),  # type: ignore[arg-type]
+        segment_ids=None if kind == "decoder" else ids(length),
+        decoder_input_ids=ids(outputs) if kind == "encoder-decoder" else None,
+    )
