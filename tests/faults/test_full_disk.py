@@ -1,5 +1,6 @@
 """A disk that runs full during a save: training goes on, and the older checkpoint is whole."""
 
+import gc
 import os
 import subprocess
 from collections.abc import Iterator
@@ -27,7 +28,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_training_goes_on_beside_a_full_disk(
-    small_disk: Path, tiny_features: TinyFeatures, tmp_path: Path
+    small_disk: Path,
+    tiny_features: TinyFeatures,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     whole = train(tiny_config(tiny_features, tmp_path / "whole", steps=30), quiet)
     size = sum(
@@ -41,6 +46,9 @@ def test_training_goes_on_beside_a_full_disk(
     train(config, said.append)
     refused = [line for line in said if "could not be saved, training goes on" in line]
     assert len(refused) >= 2
+    gc.collect()
+    assert "Traceback" not in capfd.readouterr().err
+    assert "OCDBT" not in caplog.text
     assert all(line.endswith("No space left on device") for line in refused)
     assert list_steps(small_disk) == [10]
     verify_checkpoint(small_disk / "step-00000010")

@@ -14,8 +14,13 @@ from jax_lm.models.layers import dot_product
 from jax_lm.models.layers.attention_kernel import Platform
 from jax_lm.models.layers.dropout import DropoutKey, dropout
 from jax_lm.models.layers.mask import causal_mask
+from jax_lm.models.llama import LlamaConfig
+from jax_lm.models.low_rank import LoraConfig, with_low_rank
+from jax_lm.models.registry import init_model
 from jax_lm.sharding.mesh import MeshConfig, make_mesh
+from jax_lm.sharding.rules import rules_of, state_shardings
 
+SHAPE = {"vocab_size": 40, "context_length": 8, "num_layers": 2, "embed_dim": 16}
 COLLECTIVES = "all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute"
 
 
@@ -77,5 +82,38 @@ def flash_under_mesh():
     return {"differences": differences, "kernels": len(calls)}
 
 
+def factors_under_mesh():
+    """Largest difference of factors' gradients from one device's, and how some are split."""
+    config = LlamaConfig(**SHAPE, num_heads=4, num_kv_heads=2, mlp_dim=32)
+    base = init_model(jax.random.key(0), config)
+    model = with_low_rank(jax.random.key(1), base, LoraConfig(rank=2, targets=("*",)))
+    ids = jnp.arange(32, dtype=jnp.int32).reshape(4, 8)
+
+    @jax.jit
+    def gradient(model):
+        return jax.grad(lambda m: jnp.square(m.unembedding.logits(m(ids))[..., :40]).mean())(model)
+
+    expected = gradient(model)
+    mesh = make_mesh(MeshConfig(data=1, fsdp=2, tensor=2))
+    with jax.set_mesh(mesh):
+        shardings = state_shardings(model, model, mesh, rules_of(MeshConfig()))
+        sharded = jax.device_put(model, shardings)
+        actual = gradient(sharded)
+    pairs = zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True)
+    query = sharded.blocks.attention.query_weight
+    return {
+        "difference": max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs),
+        "specs": [str(leaf.sharding.spec) for leaf in (query.weight, query.a, query.b)],
+    }
+
+
 if __name__ == "__main__":
-    print(json.dumps({"dropout": dropout_under_sharding(), "flash": flash_under_mesh()}))
+    print(
+        json.dumps(
+            {
+                "dropout": dropout_under_sharding(),
+                "flash": flash_under_mesh(),
+                "factors": factors_under_mesh(),
+            }
+        )
+    )

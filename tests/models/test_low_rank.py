@@ -29,9 +29,14 @@ def bases():
     return {name: drawn(CONFIGS[name]) for name in NAMES}
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture
 def base(request, bases):
     return bases[request.param]
+
+
+def of_models(*fast):
+    marked = [pytest.param(one, marks=() if one in fast else pytest.mark.slow) for one in NAMES]
+    return pytest.mark.parametrize("base", marked, indirect=True)
 
 
 @jax.jit
@@ -64,6 +69,7 @@ def restated(weight, a, b, scale):
     return np.asarray(weight) + scale * product.reshape(weight.shape)
 
 
+@of_models("llama, few key heads", "t5 v1.1")
 def test_factors_start_without_effect_and_merge_into_what_they_compute(base):
     fresh = adapted(base)
     np.testing.assert_allclose(logits(fresh), logits(base), atol=1e-5)
@@ -84,6 +90,7 @@ def test_factors_start_without_effect_and_merge_into_what_they_compute(base):
         np.testing.assert_allclose(total, restated(weight, a, b, 3.0), atol=2e-5, err_msg=path)
 
 
+@of_models("llama, few key heads")
 def test_gradients_are_those_of_the_explicit_sum(base):
     model = moved(adapted(base))
     is_factor = jax.tree_util.tree_map_with_path(
@@ -171,6 +178,7 @@ def test_small_changes_survive_bfloat16(bases):
     assert merged(model).blocks.attention.query_weight.dtype == jnp.bfloat16
 
 
+@pytest.mark.slow
 def test_decoding_with_factors_equals_decoding_without(bases):
     model = moved(adapted(bases["t5 v1.1"]))
     ids = batch().input_ids

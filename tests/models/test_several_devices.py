@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found():
@@ -33,3 +35,12 @@ def test_flash_attention_is_split_over_rows_and_heads(found):
     assert found["flash"]["kernels"] == 1
     assert len(found["flash"]["differences"]) == 4
     assert max(found["flash"]["differences"]) < 1e-4
+
+
+def test_factors_lie_and_compute_where_their_weight_does(found):
+    assert found["factors"]["difference"] < 1e-5
+    assert found["factors"]["specs"] == [
+        "P(None, 'fsdp', 'tensor', None)",
+        "P(None, 'fsdp', None)",
+        "P(None, None, 'tensor', None)",
+    ]

@@ -40,12 +40,18 @@ def out_of_reach(tree: Any) -> Any:
 def silence_orbax() -> None:
     """Let Orbax report by its exceptions alone.
 
-    After a failed write, others that were under way end when Orbax's event loop is gone already;
-    Python would print a traceback for each of them.
+    After a failed write, others that were under way fail too, or end when Orbax's event loop is
+    gone already; Python would print a page for each of them.
     """
     logging.getLogger("absl").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").addFilter(_is_news)
     if not isinstance(sys.unraisablehook, _WithoutLateWrites):
         sys.unraisablehook = _WithoutLateWrites(sys.unraisablehook)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    text = record.getMessage()
+    return not ("exception was never retrieved" in text and "OCDBT" in text)
 
 
 class _WithoutLateWrites:

@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import secrets
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import jax
@@ -18,6 +20,8 @@ BARRIER_SECONDS = 1800
 """Longer than Orbax waits for the arrays of the others."""
 DECISION_SECONDS = 7 * 24 * 3600
 """Longer than any preprocessing; a process that is lost is noticed by other means."""
+SEEN_SECONDS = 10
+"""For a network's file system to show a new file."""
 Result = TypeVar("Result")
 _decisions = itertools.count()
 
@@ -91,6 +95,20 @@ def in_turn(action: Callable[[], Result]) -> Result:
     return done[0] if done else action()
 
 
+def is_shared(directory: Path) -> bool:
+    """Whether all processes see what the first one writes to a directory."""
+    if jax.process_count() == 1:
+        return True
+    name = first_decides(lambda: _leave_mark(directory))
+    deadline = monotonic() + SEEN_SECONDS
+    while not (seen := (directory / name).exists()) and monotonic() < deadline:
+        sleep(0.1)
+    shared = bool(multihost_utils.process_allgather(np.int32(seen)).all())
+    if is_first():
+        (directory / name).unlink()
+    return shared
+
+
 def mark_written(directory: Path) -> None:
     """Note in the shared directory that this process has written all of its shards."""
     if jax.process_count() > 1:
@@ -122,6 +140,12 @@ def meet(name: str) -> None:
     if jax.process_count() > 1:
         barrier = ocp.multihost.get_barrier_sync_fn()
         barrier(key=f"jax_lm_{name}", timeout_ms=1000 * BARRIER_SECONDS)
+
+
+def _leave_mark(directory: Path) -> str:
+    name = f"_shared-{secrets.token_hex(4)}"
+    (directory / name).touch()
+    return name
 
 
 def _mark(directory: Path, index: int) -> Path:

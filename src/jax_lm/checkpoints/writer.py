@@ -41,6 +41,7 @@ class CheckpointWriter:
         retention: Retention,
         *,
         resume_step: int | None = None,
+        saved: Callable[[], None] = lambda: None,
         say: Callable[[str], None] = print,
     ) -> None:
         """Remove what killed processes left unfinished, and find the best checkpoint so far.
@@ -50,10 +51,11 @@ class CheckpointWriter:
             retention: what is kept.
             resume_step: the step that training goes on from; None: it starts. Later checkpoints
                 failed verification, or that step would not be it; they are removed.
+            saved: called on another thread when a checkpoint is complete and older ones removed.
             say: receives a sentence about a save that failed, on another thread.
         """
         self._checkpoints, self._retention, self._say = checkpoints, retention, say
-        self._saved = resume_step
+        self._saved, self._tell_saved = resume_step, saved
         self._thread: threading.Thread | None = None
         self._failure: JaxLMError | None = None
         hosts.first_decides(lambda: self._clear(resume_step or 0))
@@ -173,6 +175,7 @@ class CheckpointWriter:
             complete_checkpoint(begun, config, metrics)
             self._saved = step
             self._keep(step, metrics)
+            self._tell_saved()
         except Exception as error:
             self._fail(step, error)
 

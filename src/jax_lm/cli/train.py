@@ -1,6 +1,7 @@
 """``jax-lm train [RECIPE]``: a run, with any leaf of its configuration overridden."""
 
 from jax_lm.cli.arguments import take_flag
+from jax_lm.cli.dry_run import take_dry_run
 from jax_lm.cli.processes import SEVERAL_PROCESSES, take_processes
 from jax_lm.cli.train_arguments import configure
 from jax_lm.errors import UsageError
@@ -18,6 +19,10 @@ weights with the shape of a preset, a config.json or a directory with one, --ini
 the weights of a model; then no recipe is needed.
 --objective NAME chooses what is learned: causal-lm, masked-lm, span-corruption, denoising, seq2seq
 or dialogue.
+
+--dry-run prints the numbers of the run, its memory on each device by part and its work, and stops;
+no data is needed where the vocabulary is known. --compile beside it compiles the step ahead of time
+and adds XLA's own figures; --devices N does either for N devices that this machine need not have.
 
 """
     + SEVERAL_PROCESSES
@@ -43,9 +48,13 @@ def main(args: list[str]) -> None:
     if show:
         print(source_of(recipe))
         return
+    dry, rest = take_dry_run(rest)
     processes, rest = take_processes(rest)
     prog = f"jax-lm train {args[0]}" if named else "jax-lm train [RECIPE]"
     config = configure(recipe(), rest, prog, DESCRIPTION)
+    if dry is not None:
+        dry.run(config)
+        return
     keep_freed_memory()  # before JAX has threads
     from jax_lm.training.distributed import joined  # after parsing: --help need not load JAX
     from jax_lm.training.run import train

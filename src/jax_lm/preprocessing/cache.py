@@ -23,6 +23,7 @@ from jax_lm.tokenizers.pretrained import load_tokenizer
 
 CAUSAL_LM = CausalLMConfig()
 
+
 def features_for(
     spec: str,
     *,

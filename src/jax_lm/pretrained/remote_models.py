@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jax_lm.checkpoints.layout import CHECKSUMS, CONFIG, step_directory
+from jax_lm.checkpoints.layout import CONFIG, step_directory
 from jax_lm.checkpoints.retention import BEST
 from jax_lm.checkpoints.verifying import complete_steps, verify_checkpoint
 from jax_lm.errors import JaxLMError

@@ -21,8 +21,9 @@ def gptj_6b_finetune() -> TrainConfig:
     Data: JSON lines with ``in_text`` and ``out_text``, cut at 512 tokens each; --init-from takes
     a directory in the place of the published weights, whose .bin needs the torch extra.
     Cost: one pass over the pairs on 8 devices of 24 GB or more. Weights, gradients and moments are
-    16 bytes a parameter: 97 GB, 12 GB on each; ``--mesh.fsdp 2`` for two devices of 80 GB.
-    mesh-transformer-jax, which made the model, reports about 5,000 tokens/s on a TPU v3-8.
+    16 bytes a parameter: 97 GB, 12 GB on each, and ``--dry-run`` says 14 GB with activations;
+    ``--mesh.fsdp 2`` for two devices of 80 GB. mesh-transformer-jax, which made the model, reports
+    about 5,000 tokens/s on a TPU v3-8.
     Reaches: no figure is published. The first evaluation scores the weights before training.
     Source: github.com/Sea-Snell/JAXSeq, gptj_train.py (its defaults).
     """
@@ -60,8 +61,9 @@ def llama_7b_finetune() -> TrainConfig:
     Data: JSON lines with ``in_text`` and ``out_text``, cut at 512 tokens each; --init-from takes
     any LLaMA 7B in the place of huggyllama/llama-7b, a directory or its publisher's files.
     Cost: one pass over the pairs on one device of 80 GB. The weights are 27 GB, their copy in
-    bfloat16 13.5 GB, factors with gradients and moments less than 1 GB. To train all weights takes
-    16 bytes of each, 108 GB: ``--lora.rank 0 --mesh.fsdp 8 --optimizer.learning-rate 1e-5``.
+    bfloat16 13.5 GB, factors with gradients and moments less than 1 GB; ``--dry-run`` says about 43
+    GB with activations. To train all weights takes 16 bytes of each, 108 GB: ``--lora.rank 0
+    --mesh.fsdp 8 --optimizer.learning-rate 1e-5``.
     Reaches: no figure is published. The first evaluation scores the weights before training.
     Source: github.com/Sea-Snell/JAXSeq, llama_train.py (its defaults), with factors as in Hu et
     al. 2021 (arXiv:2106.09685) and the larger learning rate that they want.

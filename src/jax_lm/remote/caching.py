@@ -37,6 +37,8 @@ def made_whole(directory: Path, make: Callable[[Path], None]) -> None:
         temporary.rename(directory)
     except OSError as error:
         if not directory.is_dir():  # else another process has just made the same
-            raise JaxLMError(f"{directory}: cannot be written: {error.strerror or error}") from error
+            raise JaxLMError(
+                f"{directory}: cannot be written: {error.strerror or error}"
+            ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -96,6 +96,8 @@ class RemoteDirectory:
 
     def upload(self, files: Mapping[str, Path]) -> None:
         """Send files that do not change meanwhile, by the names they get."""
+        if not files:
+            return
         filesystem, path = open_filesystem(self.url)
         try:
             filesystem.put(list(map(str, files.values())), [f"{path}/{name}" for name in files])

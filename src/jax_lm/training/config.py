@@ -116,7 +116,7 @@ class TrainConfig:
     init_from: str | None = None
     """MODEL whose weights training starts from, at step 0; its shape and tokenizer come with it."""
     run_dir: str = "runs/train"
-    """Directory of the run: checkpoints, metrics, samples, final model."""
+    """Directory of the run: checkpoints, metrics, samples, final model; may be gs://bucket/run."""
     resume: Literal["never", "auto"] = "never"
     """``auto`` goes on from the newest checkpoint that verifies, or starts where there is none."""
     allow_change: tuple[str, ...] = ()

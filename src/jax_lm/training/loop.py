@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import monotonic, perf_counter
 
 import jax
@@ -36,6 +35,7 @@ class Job:
     """What stays the same from the first step to the last."""
 
     config: TrainConfig
+    run: RunDirectory
     plan: Plan
     data: TrainingData
     mesh: Mesh
@@ -72,7 +72,7 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
     previous: StepMetrics | None = None
     ending: Ending | None = None
     held_out = _first_evaluation(job, state, progress)
-    profile = Profile(Path(config.run_dir) / "profile", config.profile, job.say)
+    profile = Profile(job.run.path / "profile", config.profile, job.say)
     sharding, count_tokens = batch_sharding(job.mesh), make_token_count()
     with _open_loader(job, progress) as loader, closing(profile):
         batches = iter(loader)
@@ -211,7 +211,7 @@ def _apart(job: Job, state: TrainState, name: str) -> Iterator[None]:
 
 
 def _last_checkpoint(job: Job) -> str:
-    checkpoints = RunDirectory(job.config.run_dir).checkpoints
+    checkpoints = job.run.checkpoints
     steps = list_steps(checkpoints)
     return str(step_directory(checkpoints, steps[-1])) if steps else "the start"
 

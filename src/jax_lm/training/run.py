@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -30,10 +30,16 @@ from jax_lm.training.evaluating import Evaluator
 from jax_lm.training.finish import finish
 from jax_lm.training.histograms import make_histograms
 from jax_lm.training.loop import Job, fit
+from jax_lm.training.out_of_memory import out_of_memory_told
 from jax_lm.training.plan import Plan, make_plan
 from jax_lm.training.recorded import recorded
+from jax_lm.training.remote import kept_copy
 from jax_lm.training.resuming import refuse_unknown_keys, resumed_state, resumption
-from jax_lm.training.run_directory import RunDirectory, find_checkpoint
+from jax_lm.training.run_directory import (
+    RunDirectory,
+    find_checkpoint,
+    open_run_directory,
+)
 from jax_lm.training.signals import stop_on_signal
 from jax_lm.training.stall import Watchdog
 from jax_lm.training.starting import (
@@ -61,7 +67,7 @@ def train(config: TrainConfig, say: Say = say_line) -> Path:
         say: receives what a person should know, line by line, in the first process.
 
     Returns:
-        The run directory.
+        The run directory; of one on an object store, the working directory on this machine.
 
     Raises:
         JaxLMError: bad input, or a run that failed.
@@ -71,22 +77,32 @@ def train(config: TrainConfig, say: Say = say_line) -> Path:
     began = perf_counter()
     say = say if is_first() else _silent
     refuse_unknown_keys(config)
-    run = RunDirectory(config.run_dir)
+    run = open_run_directory(config.run_dir)
     with run.locked():
         use_compilation_cache(config.compilation_cache, say)
-        return _train(run, config, began, say)
+        copy = kept_copy(run.path, run.url, config.checkpoint, resume=config.resume, say=say)
+        with copy as changed:
+            return _train(run, config, began, changed, say)
 
 
-def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Path:
-    """The story of a run whose directory is locked."""
+def _train(
+    run: RunDirectory, config: TrainConfig, began: float, changed: Callable[[], None], say: Say
+) -> Path:
+    """The story of a run whose directory is locked; ``changed`` is called when files have."""
     mesh = make_mesh(config.mesh)
-    with stop_on_signal() as stop, _logged(say), on_mesh(mesh, config.mesh):
+    with (
+        stop_on_signal() as stop,
+        _logged(say),
+        on_mesh(mesh, config.mesh),
+        out_of_memory_told() as memory,
+    ):
         agreement = Agreement(stop, mesh)
         checkpoint = find_checkpoint(run, resume=config.resume, say=say)
         config, initial = starting_weights(config, checkpoint, mesh, say)
         opened = config
         data, config = in_turn(lambda: open_data(opened, say))
         plan = make_plan(config, rows=len(data.train), row_shards=row_shards(mesh))
+        memory.of(config, mesh, plan.batch_size)
         optimizer = make_optimizer(config.optimizer, plan.steps)
         like = abstract_state(config, optimizer, mesh)
         if checkpoint is None:
@@ -115,6 +131,7 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
                 run.checkpoints,
                 config.checkpoint,
                 resume_step=progress.step if checkpoint else None,
+                saved=changed,
                 say=say,
             ) as writer,
         ):
@@ -130,6 +147,7 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
             )
             job = Job(
                 config=config,
+                run=run,
                 plan=plan,
                 data=data,
                 mesh=mesh,
@@ -138,7 +156,7 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
                 ),
                 tracker=tracker,
                 throughput=_throughput(config, data, mesh),
-                evaluate=lambda state, step: evaluator(state.evaluated, step),
+                evaluate=lambda state, step: _then(changed, evaluator(state.evaluated, step)),
                 histograms=make_histograms(config, keys_of(config).dropout),
                 improves=writer.improves,
                 save=lambda state, progress, held_out: writer.save(
@@ -155,13 +173,18 @@ def _train(run: RunDirectory, config: TrainConfig, began: float, say: Say) -> Pa
                 writer.wait()
     if stop:
         raise stop.error(
-            f"saved step {progress.step} in {run.path}; continue with the same command and "
+            f"saved step {progress.step} in {run.shown}; continue with the same command and "
             "--resume auto"
         )
     with on_mesh(mesh, config.mesh):
         model = gathered(merged(state.evaluated), mesh, keep=is_first())
     first_decides(lambda: finish(run, config, plan, data, model, progress, say))
     return run.path
+
+
+def _then(act: Callable[[], None], held_out: Mapping[str, float]) -> Mapping[str, float]:
+    act()
+    return held_out
 
 
 def _silent(_: str) -> None:

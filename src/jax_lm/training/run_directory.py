@@ -7,18 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from jax_lm.checkpoints import list_steps, newest_valid
-from jax_lm.checkpoints.hosts import first_decides, together
+from jax_lm.checkpoints.hosts import first_decides, is_shared, together
+from jax_lm.documents.files.locations import protocol_of, without_secrets
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.locking import BeingMade, FolderLock
+from jax_lm.remote.caching import place_of
+from jax_lm.remote.directory import RemoteDirectory, is_object_store
 from jax_lm.trackers.jsonl import read_metrics
 
 
 class RunDirectory:
     """Paths of one run."""
 
-    def __init__(self, path: str | Path) -> None:
-        """Name the paths; nothing is made."""
-        self.path = Path(path)
+    def __init__(self, path: str | Path, url: str | None = None) -> None:
+        """Name the paths; nothing is made.
+
+        Args:
+            path: the directory, on this machine.
+            url: of the directory on an object store whose working copy this is.
+        """
+        self.path, self.url = Path(path), url
+        self.shown = str(path) if url is None else without_secrets(url)
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.jsonl"
         self.final = self.path / "final"
@@ -37,19 +46,25 @@ class RunDirectory:
         The lock ends with the process, however that ends, and is held by the first of several.
 
         Raises:
-            JaxLMError: another run is at work here, or the directory cannot be made.
+            JaxLMError: another run is at work here, the directory cannot be made, or not all
+                processes see it.
         """
         lock = FolderLock(self.path)
         try:
             together(lock.take)
         except BeingMade as error:
             raise JaxLMError(
-                f"{self.path}: another process is training here: wait for it to end, or choose "
+                f"{self.shown}: another process is training here: wait for it to end, or choose "
                 "another --run-dir"
             ) from error
         except OSError as error:
             raise JaxLMError(f"--run-dir {self.path} cannot be made: {error}") from error
         try:
+            if self.url is None and not is_shared(self.path):
+                raise JaxLMError(
+                    f"--run-dir {self.path}: not all hosts of the run see the same directory: "
+                    "choose one on a disk that all of them share"
+                )
             yield
         finally:
             with suppress(OSError):  # where nothing came of the run
@@ -69,6 +84,23 @@ class RunDirectory:
         temporary = self.path / f"_{name}.tmp"
         temporary.write_text(json.dumps(values, indent=1) + "\n")
         temporary.replace(self.path / name)
+
+
+def open_run_directory(place: str) -> RunDirectory:
+    """The run directory that a user names; one on an object store gets a working copy here.
+
+    Raises:
+        JaxLMError: it is a URL of something else.
+    """
+    if is_object_store(place):
+        remote = RemoteDirectory(place)
+        return RunDirectory(place_of("runs", remote.url) / remote.name, remote.url)
+    if protocol_of(place) is not None:
+        raise JaxLMError(
+            f"--run-dir {without_secrets(place)}: a run cannot be written there: give a directory, "
+            "or a URL such as gs://bucket/run"
+        )
+    return RunDirectory(place)
 
 
 def find_checkpoint(run: RunDirectory, *, resume: str, say: Callable[[str], None]) -> Path | None:
@@ -93,6 +125,10 @@ def find_checkpoint(run: RunDirectory, *, resume: str, say: Callable[[str], None
 def _refuse_to_start_over(run: RunDirectory) -> None:
     if run.is_finished or list_steps(run.checkpoints):
         raise JaxLMError(
-            f"{run.path} already holds a run: continue it with --resume auto, or choose another "
+            f"{_named(run)} already holds a run: continue it with --resume auto, or choose another "
             "--run-dir"
         )
+
+
+def _named(run: RunDirectory) -> str:
+    return run.shown if run.url is None else f"{run.path}, the working copy of {run.shown},"

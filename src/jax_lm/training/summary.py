@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from jax.sharding import Mesh
 
 from jax_lm.checkpoints.layout import Progress
+from jax_lm.models.base import ModelConfig
 from jax_lm.models.registry import count_parameters
 from jax_lm.objectives.registry import described
 from jax_lm.training.config import TrainConfig
@@ -19,13 +20,7 @@ def summarise(
 ) -> Iterator[str]:
     """The resolved numbers of a run, a line each."""
     model = config.model
-    parameters = count_parameters(model)
-    name = getattr(model, "variant", model.family)
-    yield (
-        f"model     {name}: {parameters:,} parameters, {model.num_layers} layers, "
-        f"{model.num_heads} heads, {model.embed_dim} wide, context {model.context_length}, "
-        f"vocabulary {model.vocab_size:,}"
-    )
+    yield described_model(model)
     beyond = (model.vocab_size or 0) - data.tokenizer.vocab_size
     if beyond:
         yield (
@@ -67,6 +62,16 @@ def summarise(
     )
     yield f"run       {config.run_dir}" + (
         f", continuing after step {progress.step:,}" if progress.step else ""
+    )
+
+
+def described_model(model: ModelConfig) -> str:
+    """A model's shape in a line; its vocabulary must be known."""
+    name = getattr(model, "variant", model.family)
+    return (
+        f"model     {name}: {count_parameters(model):,} parameters, {model.num_layers} layers, "
+        f"{model.num_heads} heads, {model.embed_dim} wide, context {model.context_length}, "
+        f"vocabulary {model.vocab_size:,}"
     )
 
 

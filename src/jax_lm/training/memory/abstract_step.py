@@ -1,6 +1,5 @@
 """A training step made of shapes: traced, and compiled where asked for, without weights or data."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jax_lm.models.registry import FamilyConfig
+from jax_lm.objectives.span_corruption import SpanCorruptionConfig, lengths_for_input
 from jax_lm.optimizers.build import make_optimizer
 from jax_lm.sharding.placing import batch_sharding
 from jax_lm.sharding.rules import on_mesh
@@ -22,6 +21,7 @@ from jax_lm.types import Batch
 class AbstractStep(NamedTuple):
     """What a step reads, and the step itself."""
 
+    config: TrainConfig
     state: TrainState
     """Shapes and shardings."""
     batch: Batch
@@ -65,26 +65,25 @@ def trace_step(config: TrainConfig, mesh: Mesh, batch: Batch) -> AbstractStep:
         optimizer = make_optimizer(config.optimizer, total_steps=1)
         state = abstract_state(config, optimizer, mesh)
         step: Any = make_train_step(optimizer, keys_of(config).dropout, config, shardings_of(state))
-        return AbstractStep(state, placed, step.trace(state, placed), mesh)
+        return AbstractStep(config, state, placed, step.trace(state, placed), mesh)
 
 
 def compiled_size(step: AbstractStep) -> CompiledSize:
     """Compile the step ahead of time and ask XLA what it takes."""
     found = step.traced.lower().compile().memory_analysis()
     returned_elsewhere = found.output_size_in_bytes - found.alias_size_in_bytes
-    return CompiledSize(
-        found.argument_size_in_bytes, returned_elsewhere, found.temp_size_in_bytes
-    )
+    return CompiledSize(found.argument_size_in_bytes, returned_elsewhere, found.temp_size_in_bytes)
 
 
 def batch_shapes(config: TrainConfig, batch_size: int) -> Batch:
     """Shapes of a batch of the usual rows of a model, where no data is at hand.
 
-    Outputs of an encoder-decoder are as long as ``data.target_length`` says, else as its inputs.
+    Outputs of an encoder-decoder are as long as ``data.target_length`` says, else as span
+    corruption makes them, else as its inputs.
     """
     length = config.sequence_length
     kind = config.model.kind
-    outputs = (config.data.target_length or length) if kind == "encoder-decoder" else length
+    outputs = _output_length(config) if kind == "encoder-decoder" else length
 
     def ids(width: int) -> Any:
         return jax.ShapeDtypeStruct((batch_size, width), jnp.int32)
@@ -96,3 +95,15 @@ def batch_shapes(config: TrainConfig, batch_size: int) -> Batch:
         segment_ids=None if kind == "decoder" else ids(length),
         decoder_input_ids=ids(outputs) if kind == "encoder-decoder" else None,
     )
+
+
+def _output_length(config: TrainConfig) -> int:
+    if config.data.target_length is not None:
+        return config.data.target_length
+    objective = config.objective
+    if not isinstance(objective, SpanCorruptionConfig):
+        return config.sequence_length
+    lengths = lengths_for_input(
+        config.sequence_length, objective.noise_density, objective.mean_noise_span_length
+    )
+    return lengths.target

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
+from jax_lm.sharding.mesh import SEQUENCE
 from jax_lm.training.memory.abstract_step import AbstractStep
 from jax_lm.training.memory.liveness import KEPT, WORKING, Machine, Scope, Walk, size_of
 from jax_lm.training.memory.program import Operation, Program, Value, read_program
@@ -18,6 +19,7 @@ MOVED = "moments being updated"
 STATE = ("parameters", "optimizer moments", "averaged weights", "batch")
 STEP = (GRADIENTS, COPY, KEPT, LOGITS, WORKING, MOVED)
 """In the order they are shown in."""
+Kind = Literal["cpu", "accelerator"]
 CPU_DRAWS = 5
 """What XLA's loop of threefry rounds carries on a CPU; elsewhere it is fused."""
 
@@ -38,7 +40,7 @@ class MemoryEstimate:
         return sum(self.parts.values())
 
 
-def estimate(step: AbstractStep, backend: str | None = None) -> MemoryEstimate:
+def estimate(step: AbstractStep, on: Kind | None = None) -> MemoryEstimate:
     """What a step will take, within 15 % of what XLA reports for it once compiled.
 
     The state's part is exact. The rest is the most that the traced step holds at once, under
@@ -46,9 +48,10 @@ def estimate(step: AbstractStep, backend: str | None = None) -> MemoryEstimate:
 
     Args:
         step: as ``trace_step`` gives it.
-        backend: ``cpu``, ``gpu`` or ``tpu``; None: the one that JAX has here.
+        on: what it runs on; None: what JAX has here. An accelerator gets flash attention where
+            cuDNN's would compute what the model asks for, even if it was traced on a CPU.
     """
-    on_cpu = (backend or jax.default_backend()) == "cpu"
+    on_cpu = (on or jax.default_backend()) == "cpu"
     mesh = dict(step.mesh.shape)
     program = read_program(step.traced.jaxpr)
     leaves = jax.tree.leaves((step.state, step.batch))
@@ -59,13 +62,26 @@ def estimate(step: AbstractStep, backend: str | None = None) -> MemoryEstimate:
     find_splits(program, splits, mesh)
     sizes = [size_of(value, splits[value], mesh) for value in program.inputs]
     parts = Counter(_state_parts(step, sizes))
-    machine = Machine(mesh=mesh, wide_bfloat16=on_cpu, draw_copies=CPU_DRAWS if on_cpu else 0)
+    machine = Machine(
+        mesh=mesh,
+        wide_bfloat16=on_cpu,
+        draw_copies=CPU_DRAWS if on_cpu else 0,
+        flash_length=None if on_cpu else _flash_length(step),
+    )
     peak = Walk(program, Scope(splits, machine, _Labels(step, splits))).peak()
     parts.update(peak.parts)
     if on_cpu:
         parts[MOVED] = _moments_copied(parts)
     ordered = {name: parts[name] for name in (*STATE, *STEP) if parts[name]}
     return MemoryEstimate(parts=ordered, products=_products(program))
+
+
+def _flash_length(step: AbstractStep) -> int | None:
+    """Positions of a row, where flash attention computes the model's."""
+    config = step.config
+    takes_it = config.model.kind == "decoder" and config.dtype != "float32"
+    split = step.mesh.shape[SEQUENCE] > 1
+    return config.sequence_length if takes_it and not split and not config.model.drops else None
 
 
 def _state_parts(step: AbstractStep, sizes: list[int]) -> dict[str, int]:

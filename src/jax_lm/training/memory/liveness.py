@@ -152,6 +152,8 @@ class Walk:
         return before is not None and self._last.get(before, place) <= place
 
     def _size(self, value: Value) -> int:
+        if self._scope.machine.is_scores(value.shape):
+            return 0
         size = size_of(value, self._scope.splits[value], self._scope.machine.mesh)
         return size * (2 if self._is_widened(value) and value not in self._stacks else 1)
 

@@ -92,17 +92,19 @@ class Copy:
             self._sender.send_final()
         except (JaxLMError, OSError) as error:
             raise JaxLMError(
-                f"{error}; the run is whole in {self._run}, and the same command with --resume auto "
-                "sends it again"
+                f"{error}; the run is whole in {self._run}, and the same command with "
+                "--resume auto sends it again"
             ) from error
         self._say(f"uploaded  {self._remote.shown}")
 
     def _work(self) -> None:
-        while not self._closing:
+        while True:
             self._asked.wait()
             self._asked.clear()
             if self._was_asked:
                 self._try()
+            if self._closing and not self._asked.is_set():
+                return
 
     def _try(self) -> None:
         try:

@@ -1,0 +1,199 @@
+"""What a run would be: its numbers, its memory and its work, without a step or a run directory."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jax_lm.checkpoints.layout import Progress
+from jax_lm.models.registry import count_parameters
+from jax_lm.objectives.base import RowDraws
+from jax_lm.sharding.mesh import make_mesh, row_shards
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.data import TrainingData, open_data
+from jax_lm.training.gradient import trainable_parts
+from jax_lm.training.memory.abstract_step import (
+    AbstractStep,
+    batch_shapes,
+    compiled_size,
+    trace_step,
+)
+from jax_lm.training.memory.available import device_memory
+from jax_lm.training.memory.estimate import MemoryEstimate, estimate
+from jax_lm.training.memory.published import with_published_tokens
+from jax_lm.training.memory.remedies import remedies
+from jax_lm.training.plan import LENGTHS, Plan, make_plan
+from jax_lm.training.starting import starting_weights
+from jax_lm.training.summary import described_model, summarise
+from jax_lm.training.throughput import flops_per_token
+from jax_lm.types import Batch
+
+Say = Callable[[str], None]
+WIDTH = 34
+
+
+class Resolved(NamedTuple):
+    """A run whose every number is known."""
+
+    config: TrainConfig
+    plan: Plan
+    batch: Batch
+    """Shapes."""
+    lines: tuple[str, ...]
+    """What the run would say of itself."""
+
+
+def dry_run(config: TrainConfig, *, compiling: bool = False, say: Say = print) -> MemoryEstimate:
+    """Tell what a run would take, and leave nothing behind.
+
+    Data that is named is opened as the run would open it; without any, the vocabulary is the
+    model's own, or that of the preset with its shape.
+
+    Args:
+        config: of the run.
+        compiling: compile the step ahead of time, and tell XLA's figures beside the estimate.
+        say: receives lines.
+
+    Raises:
+        JaxLMError: what the run itself would raise before its first step.
+        UsageError: the vocabulary is not known.
+    """
+    mesh = make_mesh(config.mesh)
+    resolved = _resolved(config, mesh, say)
+    step = trace_step(resolved.config, mesh, resolved.batch)
+    found = estimate(step)
+    for line in (*resolved.lines, *_parameters(resolved.config, step)):
+        say(line)
+    for line in _memory(resolved, mesh, found):
+        say(line)
+    if compiling:
+        for line in _compiled(step, found):
+            say(line)
+    for line in (*_elsewhere(step, found), *_work(resolved, mesh, found)):
+        say(line)
+    return found
+
+
+def _resolved(config: TrainConfig, mesh: Mesh, say: Say) -> Resolved:
+    shards = row_shards(mesh)
+    if config.data.train:
+        if config.init_from is not None:
+            # As where a checkpoint takes their place: the tokenizer comes with them, no weights.
+            config, _ = starting_weights(config, Path(config.run_dir), mesh, say)
+        data, config = open_data(config, say)
+        plan = make_plan(config, rows=len(data.train), row_shards=shards)
+        progress = Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
+        lines = tuple(summarise(config, plan, data, mesh, progress))
+        return Resolved(config, plan, _like_rows(data, plan.batch_size), lines)
+    config = with_published_tokens(config)
+    if all(getattr(config, name) is None for name in LENGTHS):
+        config = replace(config, steps=1)
+    plan = make_plan(config, rows=1, row_shards=shards)
+    lines = (
+        described_model(config.model),
+        f"batch     {plan.batch_size} rows of {plan.sequence_length} tokens "
+        f"({plan.tokens_per_step:,} a step)"
+        + (f", in {config.accumulation_steps} parts" if config.accumulation_steps > 1 else ""),
+        f"compute   {mesh.size} x {mesh.devices.flat[0].device_kind}, {config.dtype}",
+    )
+    return Resolved(config, plan, batch_shapes(config, plan.batch_size), lines)
+
+
+def _like_rows(data: TrainingData, batch_size: int) -> Batch:
+    """Shapes of a batch of a training set."""
+    first = np.zeros(1, np.int64)
+    batch: Batch = jax.tree.map(
+        lambda array: jax.ShapeDtypeStruct((batch_size, *array.shape[1:]), array.dtype),
+        data.objective(data.train.take(first), RowDraws(0, first)),
+    )
+    return batch
+
+
+def _parameters(config: TrainConfig, step: AbstractStep) -> Iterator[str]:
+    model = config.model
+    leaves = jax.tree_util.tree_flatten_with_path(step.state.model)[0]
+    tables = sum(
+        leaf.shape[-1] * min(leaf.shape[0], model.vocab_size or leaf.shape[0])
+        for path, leaf in leaves
+        if jax.tree_util.keystr(path).endswith("_embedding")
+    )
+    trained, frozen = trainable_parts(step.state.model, config)
+    is_all = not jax.tree.leaves(frozen)
+    count = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(trained, _has_size)))
+    yield (
+        f"weights   {count_parameters(model):,} parameters, {tables:,} of them embeddings; "
+        + ("all are trained" if is_all else f"{count:,} are trained")
+    )
+
+
+def _has_size(leaf: object) -> bool:
+    return hasattr(leaf, "size")
+
+
+def _memory(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str]:
+    whose = "the device" if mesh.size == 1 else f"each of {mesh.size} devices"
+    yield f"memory    of {whose} at the fullest moment of a step, estimated"
+    for name, size in found.parts.items():
+        yield _row(name, _gb(size))
+    available = device_memory(mesh)
+    of = "" if available is None else f" of {_gb(available)} ({found.total / available:.0%})"
+    yield _row("total", _gb(found.total) + of)
+    if available is not None and found.total > available:
+        flags = remedies(resolved.config, mesh, resolved.plan.batch_size, found.parts)
+        yield f"note      this does not fit: try {', or '.join(flags[:3])}"
+
+
+def _compiled(step: AbstractStep, found: MemoryEstimate) -> Iterator[str]:
+    began = perf_counter()
+    size = compiled_size(step)
+    yield _row("XLA's own figure", _gb(size.total))
+    yield (
+        f"compiled  in {perf_counter() - began:.0f} s: state and batch {_gb(size.arguments)}, "
+        f"temporary {_gb(size.temporary)}; the estimate is {found.total / size.total - 1:+.1%} off"
+    )
+
+
+def _elsewhere(step: AbstractStep, found: MemoryEstimate) -> Iterator[str]:
+    """What an accelerator would need, where a CPU needs more."""
+    if jax.default_backend() != "cpu":
+        return
+    total = estimate(step, "accelerator").total
+    if total < 0.98 * found.total:
+        yield (
+            f"note      about {_gb(total)} on an accelerator: a CPU has no flash attention, computes "
+            "bfloat16 on float32 copies, and copies moments before it updates them"
+        )
+
+
+def _work(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str]:
+    config, batch = resolved.config, resolved.batch
+    rows, length = batch.input_ids.shape
+    outputs = batch.targets.shape[1]
+    a_token = flops_per_token(config.model, length, outputs)
+    tokens = rows * (length + (outputs if batch.decoder_input_ids is not None else 0))
+    yield (
+        f"work      {_flops(a_token * tokens)} a step ({_flops(a_token)} for each of {tokens:,} "
+        f"tokens, as MFU counts them); products as computed {_flops(found.products)}"
+        + (f", {_flops(found.products / mesh.size)} a device" if mesh.size > 1 else "")
+    )
+
+
+def _row(name: str, value: str) -> str:
+    return f"          {name:<{WIDTH}}{value:>10}"
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:,.2f} GB" if size >= 5e6 else f"{size / 1e6:,.2f} MB"
+
+
+def _flops(count: float) -> str:
+    for unit, size in (("PFLOPs", 1e15), ("TFLOPs", 1e12), ("GFLOPs", 1e9)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count / 1e6:,.1f} MFLOPs"

@@ -1,0 +1,224 @@
+"""Two processes over the loopback, one device each, as two hosts are."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import pytest
+
+from jax_lm.checkpoints import list_steps
+from jax_lm.cli.main import main
+from tests.conftest import TinyFeatures
+from tests.training.several_processes import (
+    command,
+    environment,
+    free_port,
+    has_checkpoint,
+    numbers,
+    outcome,
+    run_alone,
+    run_together,
+    started,
+    wait_until,
+)
+
+ENDLESS = ("--steps=1000000", "--checkpoint.every=4", "--evaluation.every=0")
+
+
+def test_two_processes_train_as_two_devices(tiny_features: TinyFeatures, tmp_path: Path) -> None:
+    short = ("--steps=4", "--evaluation.sample-tokens=0")
+    found = run_together(command(tiny_features, tmp_path / "two", *short))
+    run_alone(command(tiny_features, tmp_path / "one", *short))
+    assert numbers(tmp_path / "two") == numbers(tmp_path / "one")
+    assert len(numbers(tmp_path / "two")) == 6
+    weights = "final/model.safetensors"
+    assert (tmp_path / "two" / weights).read_bytes() == (tmp_path / "one" / weights).read_bytes()
+    assert "jax-lm" not in found[1][2]
+    assert "loss" not in found[1][1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axis", ["fsdp", "tensor", "sequence"])
+def test_every_axis_may_cross_hosts(axis: str, tiny_features: TinyFeatures, tmp_path: Path) -> None:
+    more = ("--steps=6", f"--mesh.{axis}=2", "--accumulation-steps=2", "--evaluation.every=3")
+    more += (
+        "--evaluation.sample-tokens=4",
+        "--tracking.histograms=2",
+        "--checkpoint.best=val/loss",
+    )
+    run_together(command(tiny_features, tmp_path / "two", *more))
+    run_alone(command(tiny_features, tmp_path / "one", *more))
+    assert numbers(tmp_path / "two") == numbers(tmp_path / "one")
+    for name in ("samples/step-00000006.txt", "final/model.safetensors"):
+        assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_process_ends_the_other(
+    victim: int, tiny_features: TinyFeatures, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with started(command(tiny_features, run, *ENDLESS)) as processes:
+        wait_until(has_checkpoint(run, 8), processes)
+        processes[victim].kill()
+        killed = time.monotonic()
+        code, _, said = outcome([processes[1 - victim]], seconds=60)[0]
+        assert time.monotonic() - killed < 60
+    assert code == 1
+    sentence = said.splitlines()[-1]
+    assert sentence.startswith(f"jax-lm: process {victim} (")
+    assert "was lost" in sentence
+    assert "--resume auto" in sentence
+    _goes_on_as_if_undisturbed(tiny_features, run)
+
+
+def _goes_on_as_if_undisturbed(features: TinyFeatures, run: Path) -> None:
+    """From the newest checkpoint, as two processes and as one, with the same losses."""
+    newest = list_steps(run / "checkpoints")[-1]
+    more = (f"--steps={newest + 5}", "--checkpoint.every=1000", "--evaluation.every=0")
+    copy, whole = run.with_name("copy"), run.with_name("whole")
+    shutil.copytree(run, copy)
+    run_together(command(features, run, *more, "--resume=auto"))
+    run_alone(command(features, copy, *more, "--resume=auto"))
+    run_alone(command(features, whole, *more))
+    expected = numbers(whole)[-6:]
+    assert expected[0]["step"] == newest + 1
+    assert numbers(run)[-6:] == expected
+    assert numbers(copy)[-6:] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_one_stops_both(
+    number: signal.Signals, tiny_features: TinyFeatures, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with started(command(tiny_features, run, *ENDLESS)) as processes:
+        wait_until(has_checkpoint(run, 4), processes)
+        processes[1].send_signal(number)
+        found = outcome(processes, seconds=60)
+    code = 130 if number == signal.SIGINT else 75
+    assert [one[0] for one in found] == [code, code], found
+    saved = list_steps(run / "checkpoints")[-1]
+    for _, _, said in found:
+        assert f"saved step {saved} in {run}; continue with the same command" in said
+    if number == signal.SIGTERM:
+        _goes_on_as_if_undisturbed(tiny_features, run)
+
+
+@pytest.mark.slow
+def test_a_signal_in_an_evaluation_stops_both(tiny_features: TinyFeatures, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    long = ("--evaluation.batch-size=2", "--evaluation.max-rows=100000", "--evaluation.every=1")
+    with started(command(tiny_features, run, "--steps=1000", *long)) as processes:
+        wait_until((run / "config.json").exists, processes)
+        time.sleep(3)
+        processes[0].send_signal(signal.SIGUSR1)
+        found = outcome(processes, seconds=90)
+    assert [one[0] for one in found] == [75, 75], found
+
+
+@pytest.mark.slow
+def test_time_is_up_for_both_at_once(tiny_features: TinyFeatures, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run_together(command(tiny_features, run, *ENDLESS[:1], "--max-time=0.05"))
+    assert (run / "final" / "model.safetensors").is_file()
+    assert numbers(run)[-1]["step"] == list_steps(run / "checkpoints")[-1]
+
+
+@pytest.mark.slow
+def test_what_one_process_cannot_read_is_told(tiny_features: TinyFeatures, tmp_path: Path) -> None:
+    words = command(tiny_features, tmp_path / "run", "--steps=4")
+    words[words.index(tiny_features.train)] = str(tmp_path / "nothing")
+    with started(words) as processes:
+        found = outcome(processes, seconds=90)
+    for code, _, said in found:
+        assert code == 1
+        assert f"jax-lm: {tmp_path / 'nothing'}" in said
+        assert "Traceback" not in said
+
+
+FAILING = """
+import sys
+from jax_lm.errors import JaxLMError
+from jax_lm.training.distributed import Processes, joined
+with joined(Processes(coordinator=sys.argv[1], count=2, index=int(sys.argv[2]), start_seconds=10)):
+    if sys.argv[2] == sys.argv[3]:
+        raise JaxLMError("disk gone")
+    import time
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_failure_of_one_ends_the_other(failing: int) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    program = [sys.executable, "-c", FAILING, address]
+    processes = [
+        subprocess.Popen(
+            [*program, str(index), str(failing)],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(2)
+    ]
+    found = outcome(processes, seconds=50)
+    assert [one[0] for one in found] == [1, 1], found
+    assert f"process {failing} (" in found[1 - failing][2]
+    assert "failed: disk gone, so" in found[1 - failing][2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [("0", "not all processes of the run met at"), ("1", "process 0 did not answer there for")],
+)
+def test_a_process_that_stays_alone_says_so(index: str, said: str) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    program = [sys.executable, "-c", FAILING.replace("=10", "=3"), address, index, "2"]
+    ended = subprocess.run(
+        program, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.strip().splitlines()[-1]
+    assert said in last
+    assert address in last
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason", "said"),
+    [
+        (
+            ["--distributed", "auto"],
+            "coordinator_address should be defined.",
+            "no SLURM, Kubernetes, Open MPI or TPU pod is recognised here",
+        ),
+        (["--distributed", "auto"], "the API\nis down", "could not join: the API"),
+        (
+            ["--coordinator", "a:1", "--num-processes", "2", "--process-id", "0"],
+            "port taken",
+            "--coordinator a:1: the processes could not join: port taken",
+        ),
+    ],
+)
+def test_what_jax_cannot_join_is_told(
+    flags: list[str],
+    reason: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError(reason)
+
+    monkeypatch.setattr(jax.distributed, "initialize", fail)
+    assert main(["train", "quickstart", *flags]) == 1
+    assert said in capsys.readouterr().err
