@@ -176,9 +176,9 @@ def our_step(config: Any, rows: np.ndarray, dtype: str) -> Worker:
     from jax_lm.optimizers.build import make_optimizer
     from jax_lm.optimizers.config import OptimizerConfig
     from jax_lm.training.config import DataConfig, TrainConfig
+    from jax_lm.training.measuring.throughput import flops_per_token, peak_flops
     from jax_lm.training.state import init_state
     from jax_lm.training.step import make_train_step
-    from jax_lm.training.throughput import flops_per_token, peak_flops
     from jax_lm.types import Batch
 
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -248,7 +248,7 @@ def torch_step(config: Any, rows: np.ndarray, dtype: str) -> Worker:
     import torch
     from torch_models import make
 
-    from jax_lm.training.throughput import flops_per_token, peak_flops
+    from jax_lm.training.measuring.throughput import flops_per_token, peak_flops
 
     gpu = torch.cuda.is_available()
     kind = "cuda" if gpu else "cpu"

@@ -2,7 +2,7 @@ import pytest
 
 from jax_lm.cli.main import main
 from jax_lm.cli.processes import take_processes
-from jax_lm.training.distributed import Processes
+from jax_lm.training.hosts.distributed import Processes
 
 THREE = ["--coordinator", "host-a:4000", "--num-processes", "3", "--process-id", "2"]
 

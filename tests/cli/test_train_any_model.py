@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from jax_lm.recipes.gpt2_small import gpt2_small
 
 from jax_lm.cli.main import main
 from jax_lm.cli.train_arguments import configure
@@ -12,7 +13,6 @@ from jax_lm.models.gpt2 import GPT2Config
 from jax_lm.models.llama import LlamaConfig
 from jax_lm.models.roberta import RobertaConfig
 from jax_lm.objectives.masked_lm import MaskedLMConfig
-from jax_lm.recipes.gpt2_small import gpt2_small
 from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 from jax_lm.training.config import TrainConfig
 from tests.training.same_run import assert_same_run

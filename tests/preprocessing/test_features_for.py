@@ -4,9 +4,9 @@ import pytest
 
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.cache import features_for
-from jax_lm.remote.caching import cache_directory
 from jax_lm.preprocessing.features import open_features
 from jax_lm.preprocessing.manifest import feature_files, manifest_path
+from jax_lm.remote.caching import cache_directory
 from tests.preprocessing.preprocessing_fakes import READS, ByteTokenizer, ListSource, document
 
 SOURCE = ListSource([document("Blåbærsyltetøy. ") for _ in range(8)])

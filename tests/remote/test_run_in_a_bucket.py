@@ -48,7 +48,10 @@ def test_killed_and_resumed_on_another_machine(
         assert wait_for(uploaded, process), (tmp_path / "log").read_text()[-2000:]
         process.kill()
         process.wait()
-        steps = sorted(int(name.split("/")[3][5:]) for name in filesystem.glob(f"{BUCKET}/run/checkpoints/step-*/checksums.json"))
+        steps = sorted(
+            int(name.split("/")[3][5:])
+            for name in filesystem.glob(f"{BUCKET}/run/checkpoints/step-*/checksums.json")
+        )
         monkeypatch.setenv("JAX_LM_CACHE", str(tmp_path / "another-machine"))
         config = dataclasses.replace(config, steps=steps[-1] + 60)
         said: list[str] = []

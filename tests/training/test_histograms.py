@@ -9,10 +9,10 @@ import pytest
 from jax_lm.models.gpt2 import GPT2Config
 from jax_lm.optimizers.build import make_optimizer
 from jax_lm.optimizers.patterns import dotted
-from jax_lm.training import device_memory
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.gradient import make_gradient
-from jax_lm.training.histograms import BINS, make_histograms
+from jax_lm.training.measuring import device_memory
+from jax_lm.training.measuring.histograms import BINS, make_histograms
 from jax_lm.training.state import init_state
 from jax_lm.types import Batch
 

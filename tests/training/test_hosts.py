@@ -146,7 +146,7 @@ def test_what_one_process_cannot_read_is_told(tiny_features: TinyFeatures, tmp_p
 FAILING = """
 import sys
 from jax_lm.errors import JaxLMError
-from jax_lm.training.distributed import Processes, joined
+from jax_lm.training.hosts.distributed import Processes, joined
 with joined(Processes(coordinator=sys.argv[1], count=2, index=int(sys.argv[2]), start_seconds=10)):
     if sys.argv[2] == sys.argv[3]:
         raise JaxLMError("disk gone")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jax_lm.training import lost_process
-from jax_lm.training.lost_process import Place, Watch, answers
+from jax_lm.training.hosts import lost_process
+from jax_lm.training.hosts.lost_process import Place, Watch, answers
 
 
 class Store:
@@ -141,7 +141,7 @@ def test_nothing_answers_at_a_closed_port() -> None:
 
 ABORTING = """
 import ctypes, os, threading
-from jax_lm.training.lost_process import told_on_abort
+from jax_lm.training.hosts.lost_process import told_on_abort
 with told_on_abort(lambda: {words!r}):
     threading.Thread(target=ctypes.CDLL(None).abort).start()
     threading.Event().wait()

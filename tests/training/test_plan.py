@@ -7,8 +7,8 @@ from jax_lm.models.gpt2 import GPT2Config
 from jax_lm.models.t5 import T5Config
 from jax_lm.recipes.registry import RECIPES, find_recipe
 from jax_lm.training.config import TrainConfig
+from jax_lm.training.measuring.throughput import Throughput, flops_per_token, peak_flops
 from jax_lm.training.plan import make_plan
-from jax_lm.training.throughput import Throughput, flops_per_token, peak_flops
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from jax_lm.training.profile import UNTRACED_STEPS, Profile
+from jax_lm.training.measuring.profile import UNTRACED_STEPS, Profile
 
 
 def test_some_steps_are_traced_and_the_file_is_named(tmp_path: Path) -> None:

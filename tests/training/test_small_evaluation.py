@@ -19,7 +19,7 @@ from jax_lm.models.registry import init_model
 from jax_lm.sharding.mesh import MESH_AXES
 from jax_lm.sharding.placing import replicated
 from jax_lm.tokenizers.pretrained import load_tokenizer
-from jax_lm.training.agreement import Agreement
+from jax_lm.training.hosts.agreement import Agreement
 from jax_lm.training.config import EvaluationConfig, TrainConfig
 from jax_lm.training.data import TrainingData, open_objective
 from jax_lm.training.evaluating import Evaluator

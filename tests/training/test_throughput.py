@@ -1,6 +1,6 @@
 import pytest
 
-from jax_lm.training.throughput import Throughput
+from jax_lm.training.measuring.throughput import Throughput
 
 
 class Clock:

@@ -6,7 +6,7 @@ from jax_lm.cli.arguments import take_value
 from jax_lm.errors import UsageError
 
 if TYPE_CHECKING:
-    from jax_lm.training.distributed import Processes
+    from jax_lm.training.hosts.distributed import Processes
 
 SEVERAL_PROCESSES = """Several hosts: start the same command on each, with --distributed auto
 on SLURM, Kubernetes or a TPU pod, else with --coordinator HOST:PORT (of process 0)
@@ -34,7 +34,7 @@ def take_processes(args: list[str]) -> tuple["Processes | None", list[str]]:
     if not detected and len(given) < len(values):
         missing = " and ".join(flag for flag in values if flag not in given)
         raise UsageError(f"{given[0]} needs {missing} beside it, or --distributed auto alone")
-    from jax_lm.training.distributed import Processes
+    from jax_lm.training.hosts.distributed import Processes
 
     if detected:
         return Processes(), args

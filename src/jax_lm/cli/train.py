@@ -56,7 +56,7 @@ def main(args: list[str]) -> None:
         dry.run(config)
         return
     keep_freed_memory()  # before JAX has threads
-    from jax_lm.training.distributed import joined  # after parsing: --help need not load JAX
+    from jax_lm.training.hosts.distributed import joined  # after parsing: --help need not load JAX
     from jax_lm.training.run import train
 
     with joined(processes):

@@ -18,6 +18,7 @@ from jax_lm.sharding.mesh import make_mesh, row_shards
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData, open_data
 from jax_lm.training.gradient import trainable_parts
+from jax_lm.training.measuring.throughput import flops_per_token
 from jax_lm.training.memory.abstract_step import (
     AbstractStep,
     batch_shapes,
@@ -31,7 +32,6 @@ from jax_lm.training.memory.remedies import remedies
 from jax_lm.training.plan import LENGTHS, Plan, make_plan
 from jax_lm.training.starting import starting_weights
 from jax_lm.training.summary import described_model, summarise
-from jax_lm.training.throughput import flops_per_token
 from jax_lm.types import Batch
 
 Say = Callable[[str], None]

@@ -15,9 +15,9 @@ from jax_lm.objectives.registry import for_scoring, spells_text
 from jax_lm.sharding.mesh import row_shards
 from jax_lm.tokenizers.base import start_id
 from jax_lm.trackers.base import Tracker
-from jax_lm.training.agreement import Agreement
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData, open_objective
+from jax_lm.training.hosts.agreement import Agreement
 
 
 class Evaluator:

@@ -14,19 +14,19 @@ from jax_lm.loading.loader import Loader
 from jax_lm.optimizers.schedule import learning_rate
 from jax_lm.sharding.placing import batch_sharding, own_rows, put_batch
 from jax_lm.trackers.base import Tracker
-from jax_lm.training.agreement import Agreement, Ending
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
-from jax_lm.training.device_memory import memory_gb
-from jax_lm.training.histograms import Histograms
+from jax_lm.training.hosts.agreement import Agreement, Ending
+from jax_lm.training.measuring.device_memory import memory_gb
+from jax_lm.training.measuring.histograms import Histograms
+from jax_lm.training.measuring.profile import Profile
+from jax_lm.training.measuring.throughput import Throughput
+from jax_lm.training.measuring.token_count import make_token_count
 from jax_lm.training.plan import Plan
-from jax_lm.training.profile import Profile
 from jax_lm.training.run_directory import RunDirectory
 from jax_lm.training.stall import Watchdog
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import StepMetrics, TrainStep
-from jax_lm.training.throughput import Throughput
-from jax_lm.training.token_count import make_token_count
 from jax_lm.types import Batch
 
 

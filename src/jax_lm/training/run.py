@@ -22,15 +22,16 @@ from jax_lm.trackers.combined import CombinedTracker, open_trackers
 from jax_lm.trackers.console import say_line
 from jax_lm.trackers.environment import describe
 from jax_lm.trackers.wandb import WandbSettings
-from jax_lm.training.agreement import Agreement
 from jax_lm.training.compilation import use_compilation_cache
 from jax_lm.training.config import TrackingConfig, TrainConfig
 from jax_lm.training.data import TrainingData, open_data
 from jax_lm.training.evaluating import Evaluator
 from jax_lm.training.finish import finish
-from jax_lm.training.histograms import make_histograms
+from jax_lm.training.hosts.agreement import Agreement
 from jax_lm.training.loop import Job, fit
-from jax_lm.training.out_of_memory import out_of_memory_told
+from jax_lm.training.measuring.histograms import make_histograms
+from jax_lm.training.measuring.throughput import Throughput, flops_per_token, peak_flops
+from jax_lm.training.memory.out_of_memory import out_of_memory_told
 from jax_lm.training.plan import Plan, make_plan
 from jax_lm.training.recorded import recorded
 from jax_lm.training.remote import kept_copy
@@ -51,7 +52,6 @@ from jax_lm.training.starting import (
 )
 from jax_lm.training.step import make_train_step
 from jax_lm.training.summary import summarise
-from jax_lm.training.throughput import Throughput, flops_per_token, peak_flops
 
 Say = Callable[[str], None]
 

@@ -10,9 +10,9 @@ from jax_lm.models.registry import count_parameters
 from jax_lm.objectives.registry import described
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
-from jax_lm.training.device_memory import counts_memory
+from jax_lm.training.measuring.device_memory import counts_memory
+from jax_lm.training.measuring.throughput import flops_per_token, peak_flops
 from jax_lm.training.plan import Plan
-from jax_lm.training.throughput import flops_per_token, peak_flops
 
 
 def summarise(

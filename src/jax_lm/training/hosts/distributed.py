@@ -14,7 +14,7 @@ import jax
 from jax._src import distributed
 
 from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
-from jax_lm.training.lost_process import Place, Watch, first_line, told_on_abort
+from jax_lm.training.hosts.lost_process import Place, Watch, first_line, told_on_abort
 
 HEARTBEAT_SECONDS = 100
 """Of JAX; longer than ours, which name the process that was lost."""

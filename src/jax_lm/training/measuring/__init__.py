@@ -1,0 +1,1 @@
+"""What a run costs and does: tokens a second, memory, gradients, a trace."""
