@@ -48,6 +48,7 @@ format: .venv/.dev ## rewrite the code as `make check` wants it
 	$(BIN)/ruff format .
 
 bench: .venv/.dev ## every benchmark
+	$(PIP) -e ".[bench]"
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS); done
 
 $(BIN)/python:

@@ -1,14 +1,18 @@
-"""What the whole training loop costs over the bare compiled step.
+"""What the whole training loop costs, over the bare compiled step and beside others' loops.
 
-    python benchmarks/train_loop.py [--chunks N]
+    python benchmarks/train_loop.py [--chunks N] [--rounds N]
 
-One run of `jax-lm train`: loader, logging every 10 steps to every file tracker, a checkpoint every
-100. In the middle between two checkpoints it pauses, and the very same compiled step is called a
-hundred times on a copy of the state and one batch that lies on the device already. So both are
-timed in the same minutes of the same process; the ratio is the median over such pairs.
+First one run of `jax-lm train`: loader, logging every 10 steps to every file tracker, a checkpoint
+every 100. In the middle between two checkpoints it pauses, and the very same compiled step is
+called a hundred times on a copy of the state and one batch that lies on the device already. So both
+are timed in the same minutes of the same process; the ratio is the median over such pairs.
+
+Then our loop, Hugging Face's Trainer and one like nanoGPT's train the same shape on the same rows,
+float32 on the CPU, logging and saving alike, each in a process of its own, by turns.
 """
 
 import argparse
+import json
 import shutil
 import statistics
 import tempfile
@@ -17,35 +21,87 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recording import record, recorded
+import numpy as np
+from recording import in_fresh_process, peak_megabytes, record
 
 STEPS = 100
 """Of a chunk: as many as between two checkpoints."""
 LOGGED = 10
-SHAPE = {"num_layers": 4, "num_heads": 4, "embed_dim": 256, "context_length": 128}
 BATCH = 8
 VOCABULARY = 4096
+SHAPE = {"num_layers": 4, "num_heads": 4, "embed_dim": 256, "context_length": 128}
+BESIDE = {"num_layers": 6, "num_heads": 6, "embed_dim": 384, "context_length": 128}
+"""The shape that all loops train."""
+SAVED = 50
+MARKS = (10, 110)
+"""Steps beside others' loops between which is timed."""
+SIDES = ("jax_lm", "trainer", "nanogpt")
 
 
 def main() -> None:
-    """Measure, and write it beside what other loops did."""
+    """Measure, and write it down."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     from jax_lm.training.freed_memory import keep_freed_memory
 
     keep_freed_memory()  # as `jax-lm train` does
+    if given.worker is not None:
+        print(json.dumps(work(given.worker[0], Path(given.worker[1]))))
+        return
     folder = Path(tempfile.mkdtemp(prefix="train-loop-"))
     try:
+        features(folder)
         found = our_loop(folder, given.chunks)
+        others = beside(folder, given.rounds)
     finally:
         shutil.rmtree(folder)
-    try:
-        before = recorded("train_loop")
-    except FileNotFoundError:
-        before = {}
-    model = {**SHAPE, "vocab_size": VOCABULARY, "batch": BATCH, "dtype": "float32"}
-    record("train_loop", {**before, "model": model, "logged": LOGGED, "ours": found})
+    bare = {**SHAPE, "vocab_size": VOCABULARY, "batch": BATCH, "logged": LOGGED, **found}
+    shape = {**BESIDE, "vocab_size": VOCABULARY, "batch": BATCH, "saved": SAVED, "logged": LOGGED}
+    record("train_loop", {"over_the_bare_step": bare, "shape": shape, "beside": others})
+
+
+def beside(folder: Path, rounds: int) -> dict[str, list[dict[str, Any]]]:
+    """What each side's worker says, round by round."""
+    found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    for _ in range(rounds):
+        for side in SIDES:
+            found[side].append(in_fresh_process(__file__, "--worker", side, str(folder)))
+            print(side, found[side][-1], flush=True)
+    return found
+
+
+def work(side: str, folder: Path) -> dict[str, Any]:
+    """One side's tokens a second and peak memory."""
+    from jax_lm.loading.rows import open_rows
+    from jax_lm.models.gpt2 import GPT2Config
+
+    place = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=folder))
+    config = GPT2Config(**BESIDE, vocab_size=VOCABULARY, dropout=0.0)
+    if side == "jax_lm":
+        began, ended = our_marks(config, folder / "rows", place)
+    else:
+        import torch_loops
+
+        stored = open_rows(str(folder / "rows"))
+        rows = stored.take(np.arange(len(stored))).input_ids[:, : BESIDE["context_length"]]
+        loop = getattr(torch_loops, side)
+        every = {"batch": BATCH, "logged": LOGGED, "saved": SAVED}
+        began, ended = loop(config, rows.astype(np.int64), place, marks=MARKS, **every)
+    tokens = (MARKS[1] - MARKS[0]) * BATCH * BESIDE["context_length"]
+    return {"tokens_per_second": tokens / (ended - began), "peak_megabytes": peak_megabytes()}
+
+
+def our_marks(config: Any, rows: Path, place: Path) -> tuple[float, float]:
+    """Seconds at the marked steps of a run of ours."""
+    from jax_lm.trackers.jsonl import read_metrics
+    from jax_lm.training.run import train
+
+    run = train(run_config(config, rows, place / "run", steps=MARKS[1], saved=SAVED), print)
+    at = {row["step"]: row["time"] for row in read_metrics(run / "metrics.jsonl")}
+    return at[MARKS[0]], at[MARKS[1]]
 
 
 class Pairs:
@@ -90,13 +146,6 @@ def our_loop(folder: Path, chunks: int) -> dict[str, Any]:
 
     from jax_lm.models.gpt2 import GPT2Config
     from jax_lm.training import run
-    from jax_lm.training.config import (
-        CheckpointConfig,
-        DataConfig,
-        EvaluationConfig,
-        TrackingConfig,
-        TrainConfig,
-    )
 
     pairs: list[Pairs] = []
     make = run.make_train_step
@@ -106,17 +155,9 @@ def our_loop(folder: Path, chunks: int) -> dict[str, Any]:
         return pairs[0]
 
     run.make_train_step = timed
-    config = TrainConfig(
-        model=GPT2Config(**SHAPE, vocab_size=VOCABULARY, dropout=0.0),
-        data=DataConfig(train=(str(features(folder)),)),
-        evaluation=EvaluationConfig(every=0, sample_tokens=0),
-        checkpoint=CheckpointConfig(every=STEPS),
-        tracking=TrackingConfig(every=LOGGED),
-        run_dir=str(folder / "run"),
-        compilation_cache=None,
-        steps=STEPS * chunks + STEPS // 2 + 1,
-        batch_size=BATCH,
-    )
+    shape = GPT2Config(**SHAPE, vocab_size=VOCABULARY, dropout=0.0)
+    steps = STEPS * chunks + STEPS // 2 + 1
+    config = run_config(shape, folder / "rows", folder / "run", steps=steps, saved=STEPS)
     run.train(config)
     (found,) = pairs
     # A chunk of the loop lies between the bare chunks before and after it.
@@ -134,7 +175,30 @@ def our_loop(folder: Path, chunks: int) -> dict[str, Any]:
     }
 
 
-def features(folder: Path) -> Path:
+def run_config(model: Any, rows: Path, place: Path, *, steps: int, saved: int) -> Any:
+    """A run with every file tracker."""
+    from jax_lm.training.config import (
+        CheckpointConfig,
+        DataConfig,
+        EvaluationConfig,
+        TrackingConfig,
+        TrainConfig,
+    )
+
+    return TrainConfig(
+        model=model,
+        data=DataConfig(train=(str(rows),)),
+        evaluation=EvaluationConfig(every=0, sample_tokens=0),
+        checkpoint=CheckpointConfig(every=saved),
+        tracking=TrackingConfig(every=LOGGED),
+        run_dir=str(place),
+        compilation_cache=None,
+        steps=steps,
+        batch_size=BATCH,
+    )
+
+
+def features(folder: Path) -> None:
     """Source code of the standard library, as packed rows."""
     from itertools import islice
 
@@ -153,7 +217,6 @@ def features(folder: Path) -> Path:
     tokenizer.save(folder / "tokenizer")
     options = PreprocessOptions(max_sequence_length=SHAPE["context_length"])
     preprocess("stdlib", folder / "tokenizer", str(folder / "rows"), options)
-    return folder / "rows"
 
 
 if __name__ == "__main__":

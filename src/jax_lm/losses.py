@@ -4,6 +4,9 @@
 numbers, reduced, with gradients computed along with them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -23,9 +26,21 @@ MAX_BLOCK_LOGITS = {"cpu": 1 << 22}
 ACCELERATOR_BLOCK_LOGITS = 1 << 26
 """The same where matrix units want larger blocks."""
 
+_backend: ContextVar[str | None] = ContextVar("backend", default=None)
+
 Reduction = Literal["token", "sample"]
 """``token``: sum(weight * loss) / sum(weight). ``sample``: that of each row, then the mean over the
 rows that have weight."""
+
+
+@contextmanager
+def blocks_for(backend: str | None) -> Iterator[None]:
+    """Inside, blocks are as large as this backend wants them; None: the one that JAX has here."""
+    token = _backend.set(backend)
+    try:
+        yield
+    finally:
+        _backend.reset(token)
 
 
 class TokenLosses(NamedTuple):
@@ -270,7 +285,8 @@ class _Split(NamedTuple):
 
 def _split(batch: int, seq: int, vocab: int) -> _Split:
     """Blocks of equal length, as few as keep the logits of each device in bounds."""
-    limit = MAX_BLOCK_LOGITS.get(jax.default_backend(), ACCELERATOR_BLOCK_LOGITS)
+    backend = _backend.get() or jax.default_backend()
+    limit = MAX_BLOCK_LOGITS.get(backend, ACCELERATOR_BLOCK_LOGITS)
     limit *= num_parts("tokens", batch) * num_parts("vocab", vocab)
     length = max(1, min(seq, limit // (batch * vocab)))
     blocks = -(-seq // length)

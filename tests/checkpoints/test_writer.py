@@ -154,9 +154,19 @@ def test_accuracies_count_upwards(
     assert writer.improves({"val/own/accuracy": 0.8})
     assert not writer.improves({"val/own/accuracy": 0.75})
     assert not writer.improves({})
-    with pytest.raises(UsageError, match="no such metric; did you mean 'val/accuracy'"):
-        writer.improves({"val/accuracy": 0.8})
     assert not open_writer(resume_step=3).improves({"val/loss": 0.0})
+
+
+def test_a_metric_that_is_not_there_is_refused_and_no_step_lost(
+    tmp_path: Path, open_writer: Callable[..., CheckpointWriter]
+) -> None:
+    writer = open_writer(keep=1, best="val/acuracy")
+    writer.refuse_unknown_metric({})
+    metrics = {"val/accuracy": 0.8, "val/loss": 1.0}
+    assert writer.improves(metrics)
+    with pytest.raises(UsageError, match="no such metric; did you mean 'val/accuracy'"), writer:
+        writer.save(state_of(3), at(3), {}, metrics)
+    verify_checkpoint(tmp_path / "step-00000003")
 
 
 def test_a_kill_before_the_best_is_named_loses_nothing(

@@ -105,14 +105,14 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
 
 
 def test_a_length_flag_replaces_the_recipes() -> None:
-    config = configure(shakespeare_char(), ["--epochs", "2", "--batch_size_per_device=3"], "r", "")
+    config = configure(shakespeare_char(), ["--epochs", "2", "--batch_size_per_device=3"], "r")
     assert (config.steps, config.epochs) == (None, 2)
     assert (config.batch_size, config.batch_size_per_device) == (None, 3)
 
 
 def test_a_saved_configuration_gives_the_defaults() -> None:
     Path("saved.json").write_text(json.dumps({"steps": 7, "optimizer": {"learning_rate": 0.5}}))
-    config = configure(shakespeare_char(), ["--config", "saved.json", "--seed=4"], "r", "")
+    config = configure(shakespeare_char(), ["--config", "saved.json", "--seed=4"], "r")
     assert (config.steps, config.seed, config.optimizer.learning_rate) == (7, 4, 0.5)
     Path("saved.yaml").write_text("optimizer: {learning_rate: 1e-3}\n")
     config, rest = read_config_file(shakespeare_char(), ["--config=saved.yaml", "--seed", "1"])

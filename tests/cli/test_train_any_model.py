@@ -24,7 +24,7 @@ TEXT = "Å være eller ikke være, det er spørsmålet. To be, or not to be: 없
 
 
 def configured(*args: str, default: TrainConfig | None = None) -> TrainConfig:
-    return configure(default or TrainConfig(), list(args), "jax-lm train", "")
+    return configure(default or TrainConfig(), list(args), "jax-lm train")
 
 
 @pytest.fixture(scope="module")

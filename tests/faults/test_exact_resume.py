@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from jax_lm.checkpoints import list_steps, step_directory
-from jax_lm.training.config import CheckpointConfig, EvaluationConfig, TrackingConfig, TrainConfig
+from jax_lm.checkpoints import list_steps, read_best, step_directory
+from jax_lm.optimizers.config import OptimizerConfig
+from jax_lm.training.config import (
+    CheckpointConfig,
+    DataConfig,
+    EvaluationConfig,
+    TrackingConfig,
+    TrainConfig,
+)
 from jax_lm.training.run import train
 from tests.conftest import TinyFeatures
 from tests.faults.tiny_run import quiet, start, tiny_config, wait_for
@@ -27,14 +34,30 @@ def undisturbed(tiny_features: TinyFeatures, tmp_path_factory: pytest.TempPathFa
 
 
 def long_config(features: TinyFeatures, run_dir: Path) -> TrainConfig:
+    """A mixture of two sets, dropout, accumulation, averaged weights: all that has a state."""
     return tiny_config(
         features,
         run_dir,
         steps=1200,
+        data=DataConfig(
+            train=(f"{features.train}=0.8", f"{features.held_out}=0.2"),
+            validation=(features.held_out,),
+        ),
+        optimizer=OptimizerConfig(learning_rate=1e-2, warmup_steps=10, ema_decay=0.99),
+        accumulation_steps=2,
         checkpoint=CheckpointConfig(every=20, keep=3, best="val/loss"),
         evaluation=EvaluationConfig(every=100, sample_tokens=0, max_rows=8),
         tracking=TrackingConfig(every=1, tensorboard=False),
     )
+
+
+def assert_undisturbed(undisturbed: Path, run_dir: str) -> None:
+    """Arrays, logs, and which checkpoints are kept are those of the run that nothing disturbed."""
+    assert (undisturbed / "final" / "model.safetensors").is_file()
+    assert_same_run(str(undisturbed), run_dir)
+    expected, found = (Path(run) / "checkpoints" for run in (undisturbed, run_dir))
+    assert list_steps(found) == list_steps(expected)
+    assert read_best(found) == read_best(expected)
 
 
 def newest_step(config: TrainConfig) -> int:
@@ -85,7 +108,7 @@ def test_killed_at_twenty_random_moments(
             kills += 1
             left_unfinished += any((Path(config.run_dir) / "checkpoints").glob("_step-*"))
         train(config, quiet)
-        assert_same_run(str(undisturbed), config.run_dir)
+        assert_undisturbed(undisturbed, config.run_dir)
     assert left_unfinished >= 3, "hardly a kill came in the middle of a checkpoint"
 
 
@@ -96,11 +119,10 @@ def test_stopped_by_signals_at_random_moments(
     chance, config = random.Random(7), long_config(tiny_features, tmp_path / "run")
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGTERM):
         process = start(config, log=tmp_path / "log")
-        if not strike(process, config, "writing", chance, number):
-            break
+        assert strike(process, config, "writing", chance, number), "the run ended first"
         assert process.returncode == 75, (tmp_path / "log").read_text()[-2000:]
     train(config, quiet)
-    assert_same_run(str(undisturbed), config.run_dir)
+    assert_undisturbed(undisturbed, config.run_dir)
 
 
 @pytest.mark.slow
@@ -126,7 +148,7 @@ def test_a_flipped_byte_in_the_newest(
     name = largest.relative_to(newest).as_posix()
     assert f"refused {newest}: damaged checkpoint: {name}" in said
     assert any(f"continuing after step {int(before.name[5:])}" in line for line in said)
-    assert_same_run(str(undisturbed), config.run_dir)
+    assert_undisturbed(undisturbed, config.run_dir)
 
 
 def _size(path: Path) -> int:

@@ -70,5 +70,13 @@ def wait_for(
     return True
 
 
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    """Wait until ``condition`` holds; False where it does not within so long."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return condition()
+
+
 def quiet(line: str) -> None:
     """Says nothing."""

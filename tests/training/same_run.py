@@ -38,17 +38,28 @@ def newest_checkpoint(run_dir: str) -> Path:
 
 def optimizer_state(run_dir: str) -> dict[str, np.ndarray]:
     """Every array of the newest checkpoint's optimizer state."""
-    newest = newest_checkpoint(run_dir) / "optimizer"
+    return stored(newest_checkpoint(run_dir) / "optimizer")
+
+
+def stored(part: Path) -> dict[str, np.ndarray]:
+    """Every array of a part of a checkpoint by its path."""
     with ocp.StandardCheckpointer() as checkpointer:
-        restored: dict[str, np.ndarray] = checkpointer.restore(newest.absolute())
+        restored: dict[str, np.ndarray] = checkpointer.restore(part.absolute())
     return restored
 
 
+def newest_state(run_dir: str) -> dict[str, np.ndarray]:
+    """Every array of the newest checkpoint: parameters, their average, optimizer state."""
+    parts = [path for path in newest_checkpoint(run_dir).iterdir() if path.is_dir()]
+    assert {part.name for part in parts} >= {"model", "optimizer"}
+    return {f"{part.name}.{name}": array for part in parts for name, array in stored(part).items()}
+
+
 def assert_same_run(one: str, other: str) -> None:
-    expected_state, found_state = optimizer_state(one), optimizer_state(other)
+    expected_state, found_state = newest_state(one), newest_state(other)
     assert expected_state.keys() == found_state.keys()
     for name, values in expected_state.items():
-        np.testing.assert_array_equal(found_state[name], values)
+        np.testing.assert_array_equal(found_state[name], values, err_msg=name)
     for expected, found in zip(weights(one), weights(other), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert read_progress(newest_checkpoint(other)) == read_progress(newest_checkpoint(one))

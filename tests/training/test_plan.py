@@ -3,11 +3,8 @@ from dataclasses import replace
 import pytest
 
 from jax_lm.errors import UsageError
-from jax_lm.models.gpt2 import GPT2Config
-from jax_lm.models.t5 import T5Config
 from jax_lm.recipes.registry import RECIPES, find_recipe
 from jax_lm.training.config import TrainConfig
-from jax_lm.training.measuring.throughput import Throughput, flops_per_token, peak_flops
 from jax_lm.training.plan import make_plan
 
 
@@ -66,44 +63,3 @@ def test_every_recipe_resolves_and_says_what_it_costs(name: str) -> None:
 def test_unknown_recipe_names_them_all() -> None:
     with pytest.raises(UsageError, match="quickstart, shakespeare-char, gpt2-small"):
         find_recipe("gpt5")
-
-
-def test_throughput_leaves_out_what_is_not_training() -> None:
-    now = 0.0
-    throughput = Throughput(flops_per_token=10.0, peak_flops=1000.0, clock=lambda: now)
-    assert throughput.read() == {}
-    throughput.count(100)
-    now = 2.0
-    with throughput.excluded():
-        now = 50.0
-    assert throughput.read() == {"train/tokens_per_second": 50.0, "train/mfu": 0.5}
-    throughput.count(10)
-    now = 51.0
-    assert throughput.read()["train/tokens_per_second"] == 10.0
-
-
-def test_flops_of_gpt2_small() -> None:
-    """6 N + 12 L H Q T of PaLM's appendix B, with N the 124.4 M less the positions."""
-    model = GPT2Config(vocab_size=50257)
-    assert flops_per_token(model, 512) == pytest.approx(
-        6 * (124_439_808 - 1024 * 768) + 12 * 12 * 12 * 64 * 512
-    )
-
-
-def test_flops_of_an_encoder_decoder_are_those_of_its_stacks() -> None:
-    """Two stacks as deep, read and written in rows of one length: each token meets one of them."""
-    model = T5Config(
-        vocab_size=128, num_layers=2, num_heads=2, head_dim=8, embed_dim=16, mlp_dim=32
-    )
-    attention, feed_forward = 4 * 16 * 16, 2 * 16 * 32
-    encoder = 2 * (attention + feed_forward + 2 * 16) + 16 + 32 * 2
-    decoder = 2 * (2 * attention + feed_forward + 3 * 16) + 16 + 32 * 2
-    scores = 12 * 2 * 16 * (10**2 + 10**2 + 10**2)
-    row = 6 * 10 * (encoder + decoder + 128 * 16) + scores
-    assert flops_per_token(model, 10, 10) == pytest.approx(row / 20)
-
-
-def test_peak_is_the_datasheets_or_unknown() -> None:
-    assert peak_flops("NVIDIA H100 80GB HBM3", None) == 989e12
-    assert peak_flops("cpu", None) is None
-    assert peak_flops("cpu", 0.5) == 0.5e12

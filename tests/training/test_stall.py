@@ -1,7 +1,16 @@
+import re
+import sys
 import threading
 import time
+from dataclasses import replace
 from io import StringIO
+from typing import Any
 
+import pytest
+
+from jax_lm.loading.loader import Loader
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.run import train
 from jax_lm.training.stall import Watchdog
 
 
@@ -61,3 +70,26 @@ def test_no_limit_no_thread() -> None:
     before = threading.active_count()
     with Watchdog(0.0) as watchdog, watchdog.phase("computing"):
         assert threading.active_count() == before
+
+
+def test_a_blocked_loader_of_a_run_is_told_in_time(
+    config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run waits for its seventh batch until the report is there, and then ends as any other."""
+    limit, stream, batch_of = 0.6, StringIO(), Loader._batch
+
+    def blocked_disk(self: Loader, order: Any, position: int) -> Any:
+        if position == 6 * self._batch_size:
+            assert waits_for(lambda: "step 7: waiting for data" in stream.getvalue())
+        return batch_of(self, order, position)
+
+    monkeypatch.setattr(Loader, "_batch", blocked_disk)
+    monkeypatch.setattr(sys, "stderr", stream)
+    run = train(replace(config, stall_minutes=limit / 60), lambda line: None)
+    told = re.search(r"step 7: waiting for data for ([\d.]+) seconds", stream.getvalue())
+    assert told is not None
+    assert limit <= float(told[1]) + 0.05 < 5 * limit
+    report = stream.getvalue()[told.start() :]
+    assert "in blocked_disk" in report and "thread MainThread" in report
+    assert "step 7 goes on" in report
+    assert (run / "final" / "model.safetensors").is_file()

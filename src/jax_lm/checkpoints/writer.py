@@ -81,20 +81,30 @@ class CheckpointWriter:
     def improves(self, metrics: Mapping[str, float]) -> bool:
         """Whether held-out metrics beat those of the best checkpoint so far.
 
-        Raises:
-            UsageError: the metric that decides is not among them.
+        Where the metric that decides is not among them, they are worth a checkpoint too: ``save``
+        refuses them, and no step is lost.
         """
         metric = self._retention.best
         if metric is None or not metrics:
             return False
         if metric not in metrics:
+            return True
+        self._join()
+        candidate = best_of(0, metric, metrics)
+        return candidate is not None and candidate.is_better_than(self._best)
+
+    def refuse_unknown_metric(self, metrics: Mapping[str, float] | None) -> None:
+        """Refuse held-out metrics without the one that decides which checkpoint is the best.
+
+        Raises:
+            UsageError: naming the nearest.
+        """
+        metric = self._retention.best
+        if metric is not None and metrics and metric not in metrics:
             raise UsageError(
                 f"--checkpoint.best {metric}: there is no such metric{nearest(metric, metrics)} "
                 f"(evaluations give {', '.join(sorted(metrics))})"
             )
-        self._join()
-        candidate = best_of(0, metric, metrics)
-        return candidate is not None and candidate.is_better_than(self._best)
 
     def save(
         self,
@@ -116,7 +126,21 @@ class CheckpointWriter:
 
         Returns:
             False where it failed at once, which has been told.
+
+        Raises:
+            UsageError: the metric that decides is not among ``metrics``; the state is saved.
         """
+        begun = self._begin(state, progress, config, metrics)
+        self.refuse_unknown_metric(metrics)
+        return begun
+
+    def _begin(
+        self,
+        state: Any,
+        progress: Progress,
+        config: Mapping[str, Any],
+        metrics: Mapping[str, float] | None,
+    ) -> bool:
         self._join()
         if progress.step == self._saved:
             self._keep(progress.step, metrics)

@@ -1,5 +1,6 @@
 """Verbs with a second word, as in ``jax-lm documents info``."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -31,3 +32,8 @@ def run_action(verb: str, actions: Mapping[str, Action], args: list[str]) -> Non
         given = f"{args[0]!r}{nearest(args[0], actions)}" if args else "nothing"
         expected = " or ".join(actions)
         raise UsageError(f"{verb}: expected {expected}, found {given}; see jax-lm {verb} --help")
+
+
+def say_aside(line: str) -> None:
+    """Tell what is done on standard error: standard output is for what was asked."""
+    print(line, file=sys.stderr)

@@ -2,35 +2,13 @@
 
 from jax_lm.cli.arguments import take_flag
 from jax_lm.cli.dry_run import take_dry_run
-from jax_lm.cli.processes import SEVERAL_PROCESSES, take_processes
+from jax_lm.cli.processes import take_processes
 from jax_lm.cli.train_arguments import configure
 from jax_lm.errors import UsageError
 from jax_lm.recipes.registry import RECIPES, find_recipe
 from jax_lm.recipes.showing import source_of
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.freed_memory import keep_freed_memory
-
-DESCRIPTION = (
-    """Train a model from a recipe; `jax-lm recipes` lists them.
-
---config FILE (JSON or YAML, such as any run's config.json) gives the defaults instead of the
-recipe's; --show prints the recipe as Python to copy. --model.config NAME_OR_PATH starts from random
-weights with the shape of a preset, a config.json or a directory with one, --init-from MODEL from
-the weights of a model; then no recipe is needed.
---objective NAME chooses what is learned: causal-lm, masked-lm, span-corruption, denoising, seq2seq
-or dialogue.
-
---dry-run prints the numbers of the run, its memory on each device by part and its work, and stops;
-no data is needed where the vocabulary is known. --compile beside it compiles the step ahead of time
-and adds XLA's own figures; --devices N does either for N devices that this machine need not have.
-
-"""
-    + SEVERAL_PROCESSES
-    + """
-Example: jax-lm train gpt2-norwegian --data.train features/train --data.validation features/held-out
-         --tokens 2e9 --batch-size 64 --run-dir runs/web
-"""
-)
 
 
 def main(args: list[str]) -> None:
@@ -51,7 +29,7 @@ def main(args: list[str]) -> None:
     dry, rest = take_dry_run(rest)
     processes, rest = take_processes(rest)
     prog = f"jax-lm train {args[0]}" if named else "jax-lm train [RECIPE]"
-    config = configure(recipe(), rest, prog, DESCRIPTION)
+    config = configure(recipe(), rest, prog)
     if dry is not None:
         dry.run(config)
         return

@@ -8,6 +8,7 @@ import tyro
 
 from jax_lm.cli.arguments import parse, take_value
 from jax_lm.cli.config_file import read_config_file
+from jax_lm.cli.processes import SEVERAL_PROCESSES
 from jax_lm.errors import UsageError, nearest
 from jax_lm.models.presets import PRESETS
 from jax_lm.models.registry import FamilyConfig
@@ -16,15 +17,36 @@ from jax_lm.tokenizers.hub import is_hub_name
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.plan import BATCHES, LENGTHS, exactly_one
 
+DESCRIPTION = (
+    """Train a model from a recipe; `jax-lm recipes` lists them.
 
-def configure(default: TrainConfig, args: list[str], prog: str, description: str) -> TrainConfig:
+--config FILE (JSON or YAML, such as any run's config.json) gives the defaults instead of the
+recipe's; --show prints the recipe as Python to copy. --model.config NAME_OR_PATH starts from random
+weights with the shape of a preset, a config.json or a directory with one, --init-from MODEL from
+the weights of a model; then no recipe is needed.
+--objective NAME chooses what is learned: causal-lm, masked-lm, span-corruption, denoising, seq2seq
+or dialogue.
+
+--dry-run prints the numbers of the run, its memory on each device by part and its work, and stops;
+no data is needed where the vocabulary is known. --compile beside it compiles the step ahead of time
+and adds XLA's own figures; --devices N does either for N devices that this machine need not have.
+
+"""
+    + SEVERAL_PROCESSES
+    + """
+Example: jax-lm train gpt2-norwegian --data.train features/train --data.validation features/held-out
+         --tokens 2e9 --batch-size 64 --run-dir runs/web
+"""
+)
+
+
+def configure(default: TrainConfig, args: list[str], prog: str) -> TrainConfig:
     """A configuration with the arguments put in.
 
     Args:
         default: the recipe's.
         args: the words after the recipe.
         prog: for messages.
-        description: shown by ``--help``.
 
     Raises:
         JaxLMError: a file cannot be read.
@@ -40,7 +62,7 @@ def configure(default: TrainConfig, args: list[str], prog: str, description: str
             exactly_one({name: given or None for name, given in flags.items()}, names)
             cleared: dict[str, Any] = dict.fromkeys(names)
             default = replace(default, **cleared)
-    return parse(tyro.conf.AvoidSubcommands[TrainConfig], rest, prog, description, default)
+    return parse(tyro.conf.AvoidSubcommands[TrainConfig], rest, prog, DESCRIPTION, default)
 
 
 def _with_model(

@@ -34,8 +34,8 @@ def local_features(place: str, say: Say = print) -> str:
     if not is_object_store(place) or place.endswith("/") or any(mark in place for mark in GLOB):
         return place
     prefix = RemoteDirectory(place)
-    if prefix.name == prefix.url.partition("://")[2]:
-        return place  # a whole bucket
+    if prefix.is_bucket:
+        return place
     folder, name = prefix.parent, prefix.name
     text = folder.read(manifest_path(name).name)
     if text is None:

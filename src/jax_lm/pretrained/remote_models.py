@@ -33,14 +33,20 @@ def local_model(url: str, step: int | None, say: Say) -> Path:
         JaxLMError: there is no such model, or it is damaged or out of reach.
     """
     directory = RemoteDirectory(url)
-    if directory.name == FINAL and step is None:
-        return _run(directory.parent, None, say, final_only=True) / FINAL
+    if directory.name == FINAL and step is None and not directory.is_bucket:
+        run = directory.parent
+        files = run.files(FINAL) | run.files(CONFIG)
+        if f"{FINAL}/{CONFIG}" in files:
+            return _final(run, files, say) / FINAL
     return _run(directory, step, say)
 
 
-def _run(
-    directory: RemoteDirectory, step: int | None, say: Say, *, final_only: bool = False
-) -> Path:
+def _final(run: RemoteDirectory, files: Files, say: Say) -> Path:
+    """The final model, and the run's configuration, which says how it was trained."""
+    return _brought(run, files, [CONFIG, *_under(files, FINAL)], say)
+
+
+def _run(directory: RemoteDirectory, step: int | None, say: Say) -> Path:
     files = directory.files()
     steps = complete_steps(files)
     if step is not None:
@@ -50,12 +56,12 @@ def _run(
                 f"{directory.shown}@{step}: no such checkpoint (steps with one: {known})"
             )
         return _checkpoint(directory, files, step, say)
-    best = None if final_only else _best(directory, files)
+    best = _best(directory, files)
     if best in steps:
         return _checkpoint(directory, files, best, say)
     if f"{FINAL}/{CONFIG}" in files:
-        return _brought(directory, files, [CONFIG, *_under(files, FINAL)], say)
-    if final_only or not steps:
+        return _final(directory, files, say)
+    if not steps:
         return _plain(directory, files, say)
     for newest in reversed(steps):
         try:

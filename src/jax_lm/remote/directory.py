@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,16 @@ from jax_lm.documents.files.remote import STAMPS
 from jax_lm.errors import JaxLMError
 
 OBJECT_STORES = ("gs", "gcs", "s3", "s3a", "az", "abfs", "abfss", "hf", "memory")
+REFUSED = re.compile(
+    r"\b40[13]\b|anonymous|credential|denied|forbidden|unauthorized", re.IGNORECASE
+)
+"""In what drivers say of a store that does not know who asks, or does not let them."""
+LOG_IN = {
+    "gs": "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS",
+    "s3": "aws configure, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "hf": "hf auth login, or HF_TOKEN",
+}
+PROBE = "_writable"
 
 
 def is_object_store(place: str) -> bool:
@@ -54,6 +65,11 @@ class RemoteDirectory:
         return self.shown.rsplit("/", 1)[-1]
 
     @property
+    def is_bucket(self) -> bool:
+        """Whether the URL names no folder of the bucket."""
+        return "/" not in self.url.partition("://")[2]
+
+    @property
     def parent(self) -> "RemoteDirectory":
         """The directory that this one lies in."""
         return RemoteDirectory(self.url.rsplit("/", 1)[0])
@@ -68,7 +84,7 @@ class RemoteDirectory:
         except FileNotFoundError:
             return {}
         except Exception as error:  # each driver has its own
-            raise unreachable(self.url, error) from error
+            raise self._unread("", error) from error
         names = {str(full).removeprefix("/")[len(path.strip("/")) + 1 :]: full for full in found}
         return {name: _stored(found[full]) for name, full in names.items() if name}
 
@@ -81,7 +97,7 @@ class RemoteDirectory:
         except FileNotFoundError:
             return None
         except Exception as error:
-            raise unreachable(f"{self.url}/{name}", error) from error
+            raise self._unread(f"/{name}", error) from error
 
     def download(self, names: Iterable[str], into: Path) -> None:
         """Bring files here, each under its name in ``into``."""
@@ -92,7 +108,7 @@ class RemoteDirectory:
         try:
             filesystem.get([f"{path}/{name}" for name in wanted], [str(into / n) for n in wanted])
         except Exception as error:
-            raise unreachable(self.url, error) from error
+            raise self._unread("", error) from error
 
     def upload(self, files: Mapping[str, Path]) -> None:
         """Send files that do not change meanwhile, by the names they get."""
@@ -108,6 +124,15 @@ class RemoteDirectory:
         """Send a small file."""
         self._write(name, lambda filesystem, place: filesystem.pipe_file(place, data))
 
+    def refuse_unwritable(self) -> None:
+        """Write and remove a small file, so that what does not work is told before hours of work.
+
+        Raises:
+            JaxLMError: the bucket is not there, or nothing may be written to it.
+        """
+        self.write(PROBE, b"")
+        self.remove([PROBE])
+
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, in this order; those that are not there are left out."""
         for name in names:
@@ -120,11 +145,26 @@ class RemoteDirectory:
         except Exception as error:
             raise self._unwritten(f"/{name}", error) from error
 
+    def _unread(self, name: str, error: Exception) -> JaxLMError:
+        return JaxLMError(f"{unreachable(f'{self.url}{name}', error)}{self._advice(error)}")
+
     def _unwritten(self, name: str, error: Exception) -> JaxLMError:
+        if isinstance(error, FileNotFoundError):  # a store makes folders by itself, but no buckets
+            return JaxLMError(
+                f"{self.shown}{name}: cannot be written: there is no such bucket: make it, or see "
+                "whether its name is right"
+            )
         reason = without_secrets(" ".join(str(error).split()))
-        return JaxLMError(
-            f"{self.shown}{name}: cannot be written: {type(error).__name__}: {reason}"
-        )
+        said = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+        return JaxLMError(f"{self.shown}{name}: cannot be written: {said}{self._advice(error)}")
+
+    def _advice(self, error: Exception) -> str:
+        """What to do about an error that credentials or rights may be the cause of."""
+        if not REFUSED.search(f"{type(error).__name__} {error}"):
+            return ""
+        way = LOG_IN.get(self.url.partition("://")[0])
+        named = f" ({way})" if way else ""
+        return f": log in with an account that may do this{named}"
 
 
 def _removed(filesystem: Any, place: str) -> None:

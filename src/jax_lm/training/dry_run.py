@@ -1,6 +1,6 @@
 """What a run would be: its numbers, its memory and its work, without a step or a run directory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +26,7 @@ from jax_lm.training.memory.abstract_step import (
     trace_step,
 )
 from jax_lm.training.memory.available import device_memory
-from jax_lm.training.memory.estimate import MemoryEstimate, estimate
+from jax_lm.training.memory.estimate import STATE, STEP, MemoryEstimate, estimate
 from jax_lm.training.memory.published import with_published_tokens
 from jax_lm.training.memory.remedies import remedies
 from jax_lm.training.plan import LENGTHS, Plan, make_plan
@@ -35,7 +35,8 @@ from jax_lm.training.summary import described_model, summarise
 from jax_lm.types import Batch
 
 Say = Callable[[str], None]
-WIDTH = 34
+WIDTH = 40
+SMALLER = "a smaller model, or --mesh.fsdp over more devices"
 
 
 class Resolved(NamedTuple):
@@ -53,7 +54,7 @@ def dry_run(config: TrainConfig, *, compiling: bool = False, say: Say = print) -
     """Tell what a run would take, and leave nothing behind.
 
     Data that is named is opened as the run would open it; without any, the vocabulary is the
-    model's own, or that of the preset with its shape.
+    model's own, or that of the most similar preset.
 
     Args:
         config: of the run.
@@ -62,20 +63,23 @@ def dry_run(config: TrainConfig, *, compiling: bool = False, say: Say = print) -
 
     Raises:
         JaxLMError: what the run itself would raise before its first step.
-        UsageError: the vocabulary is not known.
     """
     mesh = make_mesh(config.mesh)
     resolved = _resolved(config, mesh, say)
     step = trace_step(resolved.config, mesh, resolved.batch)
-    found = estimate(step)
+    columns = {"here": estimate(step)}
+    if step.kind == "cpu":
+        elsewhere = trace_step(resolved.config, mesh, resolved.batch, on="accelerator")
+        columns = {"on a CPU": columns["here"], "GPU or TPU": estimate(elsewhere)}
+    found = next(iter(columns.values()))
     for line in (*resolved.lines, *_parameters(resolved.config, step)):
         say(line)
-    for line in _memory(resolved, mesh, found):
+    for line in _memory(mesh, columns):
         say(line)
     if compiling:
         for line in _compiled(step, found):
             say(line)
-    for line in (*_elsewhere(step, found), *_work(resolved, mesh, found)):
+    for line in (*_fits(resolved, mesh, found), *_work(resolved, mesh, found)):
         say(line)
     return found
 
@@ -91,7 +95,7 @@ def _resolved(config: TrainConfig, mesh: Mesh, say: Say) -> Resolved:
         progress = Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
         lines = tuple(summarise(config, plan, data, mesh, progress))
         return Resolved(config, plan, _like_rows(data, plan.batch_size), lines)
-    config = with_published_tokens(config)
+    config = with_published_tokens(config, say)
     if all(getattr(config, name) is None for name in LENGTHS):
         config = replace(config, steps=1)
     plan = make_plan(config, rows=1, row_shards=shards)
@@ -136,39 +140,40 @@ def _has_size(leaf: object) -> bool:
     return hasattr(leaf, "size")
 
 
-def _memory(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str]:
+def _memory(mesh: Mesh, columns: Mapping[str, MemoryEstimate]) -> Iterator[str]:
+    """A table of the parts, with a column for each kind of device."""
     whose = "the device" if mesh.size == 1 else f"each of {mesh.size} devices"
-    yield f"memory    of {whose} at the fullest moment of a step, estimated"
-    for name, size in found.parts.items():
-        yield _row(name, _gb(size))
-    available = device_memory(mesh)
-    of = "" if available is None else f" of {_gb(available)} ({found.total / available:.0%})"
-    yield _row("total", _gb(found.total) + of)
-    if available is not None and found.total > available:
-        flags = remedies(resolved.config, mesh, resolved.plan.batch_size, found.parts)
-        yield f"note      this does not fit: try {', or '.join(flags[:3])}"
+    heads = columns if len(columns) > 1 else [""]
+    yield _row(f"memory    of {whose}, at most", *heads)
+    for name in (*STATE, *STEP):
+        sizes = [found.parts.get(name, 0) for found in columns.values()]
+        if any(sizes):
+            yield _row(f"          {name}", *map(_gb, sizes))
+    yield _row("          total, estimated", *(_gb(found.total) for found in columns.values()))
 
 
 def _compiled(step: AbstractStep, found: MemoryEstimate) -> Iterator[str]:
     began = perf_counter()
     size = compiled_size(step)
-    yield _row("XLA's own figure", _gb(size.total))
+    yield _row("          total, by XLA once compiled", _gb(size.total))
     yield (
         f"compiled  in {perf_counter() - began:.0f} s: state and batch {_gb(size.arguments)}, "
         f"temporary {_gb(size.temporary)}; the estimate is {found.total / size.total - 1:+.1%} off"
     )
 
 
-def _elsewhere(step: AbstractStep, found: MemoryEstimate) -> Iterator[str]:
-    """What an accelerator would need, where a CPU needs more."""
-    if jax.default_backend() != "cpu":
+def _fits(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str]:
+    """Whether the memory that there is suffices, and what helps where it does not."""
+    available = device_memory(mesh)
+    if available is None:
         return
-    total = estimate(step, "accelerator").total
-    if total < 0.98 * found.total:
-        yield (
-            f"note      about {_gb(total)} on an accelerator: a CPU has no flash attention, computes "
-            "bfloat16 on float32 copies, and copies moments before it updates them"
-        )
+    there = f"{found.total / available:.0%} of the {_gb(available)} that there are"
+    if found.total <= available:
+        yield f"fits      {there}"
+        return
+    flags = remedies(resolved.config, mesh, resolved.batch, found)
+    yield f"too much  {there}"
+    yield f"try       {', or '.join(map(str, flags)) or SMALLER}"
 
 
 def _work(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str]:
@@ -184,11 +189,13 @@ def _work(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str
     )
 
 
-def _row(name: str, value: str) -> str:
-    return f"          {name:<{WIDTH}}{value:>10}"
+def _row(name: str, *values: str) -> str:
+    return f"{name:<{WIDTH}}" + "".join(f"{value:>12}" for value in values)
 
 
 def _gb(size: float) -> str:
+    if size < 1e5:
+        return "0" if not size else f"{size / 1e3:,.1f} kB"
     return f"{size / 1e9:,.2f} GB" if size >= 5e6 else f"{size / 1e6:,.2f} MB"
 
 

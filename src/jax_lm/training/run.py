@@ -6,25 +6,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints.hosts import first_decides, in_turn, is_first
+from jax_lm.checkpoints.hosts import first_decides, is_first
 from jax_lm.checkpoints.layout import Progress
 from jax_lm.checkpoints.writer import CheckpointWriter
 from jax_lm.models.low_rank import merged
-from jax_lm.optimizers.build import make_optimizer
-from jax_lm.sharding.mesh import make_mesh, row_shards
+from jax_lm.sharding.mesh import make_mesh
 from jax_lm.sharding.placing import gathered
 from jax_lm.sharding.rules import on_mesh
-from jax_lm.trackers.base import Tracker
-from jax_lm.trackers.combined import CombinedTracker, open_trackers
 from jax_lm.trackers.console import say_line
 from jax_lm.trackers.environment import describe
-from jax_lm.trackers.wandb import WandbSettings
+from jax_lm.training.beginning import Beginning, begin
 from jax_lm.training.compilation import use_compilation_cache
-from jax_lm.training.config import TrackingConfig, TrainConfig
-from jax_lm.training.data import TrainingData, open_data
+from jax_lm.training.config import TrainConfig
+from jax_lm.training.data import TrainingData
 from jax_lm.training.evaluating import Evaluator
 from jax_lm.training.finish import finish
 from jax_lm.training.hosts.agreement import Agreement
@@ -32,26 +30,22 @@ from jax_lm.training.loop import Job, fit
 from jax_lm.training.measuring.histograms import make_histograms
 from jax_lm.training.measuring.throughput import Throughput, flops_per_token, peak_flops
 from jax_lm.training.memory.out_of_memory import out_of_memory_told
-from jax_lm.training.plan import Plan, make_plan
 from jax_lm.training.recorded import recorded
 from jax_lm.training.remote import kept_copy
-from jax_lm.training.resuming import refuse_unknown_keys, resumed_state, resumption
+from jax_lm.training.resuming import refuse_unknown_keys
 from jax_lm.training.run_directory import (
     RunDirectory,
-    find_checkpoint,
     open_run_directory,
 )
 from jax_lm.training.signals import stop_on_signal
 from jax_lm.training.stall import Watchdog
 from jax_lm.training.starting import (
-    abstract_state,
-    first_state,
     keys_of,
-    shardings_of,
-    starting_weights,
 )
+from jax_lm.training.state import TrainState
 from jax_lm.training.step import make_train_step
 from jax_lm.training.summary import summarise
+from jax_lm.training.tracking import run_trackers
 
 Say = Callable[[str], None]
 
@@ -96,81 +90,12 @@ def _train(
         on_mesh(mesh, config.mesh),
         out_of_memory_told() as memory,
     ):
-        agreement = Agreement(stop, mesh)
-        checkpoint = find_checkpoint(run, resume=config.resume, say=say)
-        config, initial = starting_weights(config, checkpoint, mesh, say)
-        opened = config
-        data, config = in_turn(lambda: open_data(opened, say))
-        plan = make_plan(config, rows=len(data.train), row_shards=row_shards(mesh))
-        memory.of(config, mesh, plan.batch_size)
-        optimizer = make_optimizer(config.optimizer, plan.steps)
-        like = abstract_state(config, optimizer, mesh)
-        if checkpoint is None:
-            state = first_state(config, optimizer, like, initial)
-            progress = Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
-        else:
-            found = resumption(
-                checkpoint,
-                recorded(config),
-                data=data.train.fingerprint,
-                batch_size=plan.batch_size,
-                allowed=config.allow_change,
-            )
-            state = resumed_state(found, config, optimizer, like, say)
-            progress = found.progress
-        for line in summarise(config, plan, data, mesh, progress):
+        start = begin(run, config, mesh, memory, say)
+        for line in summarise(start.config, start.plan, start.data, mesh, start.progress):
             say(line)
-        logged = first_decides(
-            lambda: run.evaluated_steps(up_to=progress.step) if checkpoint else ()
-        )
-        first_decides(lambda: _describe_run(run, config, data))
-        with (
-            closing(_trackers(run, config, plan, progress if checkpoint else None)) as tracker,
-            Watchdog(config.stall_minutes) as watchdog,
-            CheckpointWriter(
-                run.checkpoints,
-                config.checkpoint,
-                resume_step=progress.step if checkpoint else None,
-                saved=changed,
-                say=say,
-            ) as writer,
-        ):
-            evaluator = Evaluator(
-                config,
-                data,
-                mesh,
-                tracker,
-                agreement,
-                batch_size=plan.batch_size,
-                logged_steps=logged,
-                alive=watchdog.alive,
-            )
-            job = Job(
-                config=config,
-                run=run,
-                plan=plan,
-                data=data,
-                mesh=mesh,
-                train_step=make_train_step(
-                    optimizer, keys_of(config).dropout, config, shardings_of(like)
-                ),
-                tracker=tracker,
-                throughput=_throughput(config, data, mesh),
-                evaluate=lambda state, step: _then(changed, evaluator(state.evaluated, step)),
-                histograms=make_histograms(config, keys_of(config).dropout),
-                improves=writer.improves,
-                save=lambda state, progress, held_out: writer.save(
-                    state, progress, recorded(config), held_out
-                ),
-                agreement=agreement,
-                watchdog=watchdog,
-                say=say,
-                began=began,
-            )
-            state, progress = fit(job, state, progress)
-            agreement.settle()
-            if stop:
-                writer.wait()
+        first_decides(lambda: _describe_run(run, start.config, start.data))
+        agreement = Agreement(stop, mesh)
+        state, progress = _fit(run, start, mesh, agreement, _Heard(changed, say, began))
     if stop:
         raise stop.error(
             f"saved step {progress.step} in {run.shown}; continue with the same command and "
@@ -178,8 +103,70 @@ def _train(
         )
     with on_mesh(mesh, config.mesh):
         model = gathered(merged(state.evaluated), mesh, keep=is_first())
-    first_decides(lambda: finish(run, config, plan, data, model, progress, say))
+    first_decides(lambda: finish(run, start.config, start.plan, start.data, model, progress, say))
     return run.path
+
+
+class _Heard(NamedTuple):
+    """Who hears of a run, and since when it runs."""
+
+    changed: Callable[[], None]
+    say: Say
+    began: float
+
+
+def _fit(
+    run: RunDirectory, start: Beginning, mesh: Mesh, agreement: Agreement, heard: _Heard
+) -> tuple[TrainState, Progress]:
+    """Train with all that runs beside the steps, and leave it when that is done."""
+    config, data, plan = start.config, start.data, start.plan
+    keys, resumed_at = keys_of(config), start.progress if start.resumed else None
+    with (
+        closing(run_trackers(run, config, plan, resumed_at)) as tracker,
+        Watchdog(config.stall_minutes) as watchdog,
+        CheckpointWriter(
+            run.checkpoints,
+            config.checkpoint,
+            resume_step=None if resumed_at is None else resumed_at.step,
+            saved=heard.changed,
+            say=heard.say,
+        ) as writer,
+    ):
+        evaluator = Evaluator(
+            config,
+            data,
+            mesh,
+            tracker,
+            agreement,
+            batch_size=plan.batch_size,
+            logged_steps=start.logged_steps,
+            alive=watchdog.alive,
+        )
+        job = Job(
+            config=config,
+            run=run,
+            plan=plan,
+            data=data,
+            mesh=mesh,
+            train_step=make_train_step(start.optimizer, keys.dropout, config, start.shardings),
+            tracker=tracker,
+            throughput=_throughput(config, data, mesh),
+            evaluate=lambda state, step: _then(heard.changed, evaluator(state.evaluated, step)),
+            histograms=make_histograms(config, keys.dropout),
+            improves=writer.improves,
+            save=lambda state, progress, held_out: writer.save(
+                state, progress, recorded(config), held_out
+            ),
+            agreement=agreement,
+            watchdog=watchdog,
+            say=heard.say,
+            began=heard.began,
+        )
+        state, progress = fit(job, start.state, start.progress)
+        agreement.settle()
+        if agreement.stopped:
+            writer.wait()
+    return state, progress
 
 
 def _then(act: Callable[[], None], held_out: Mapping[str, float]) -> Mapping[str, float]:
@@ -213,29 +200,6 @@ def _describe_run(run: RunDirectory, config: TrainConfig, data: TrainingData) ->
     run.write_json("environment.json", describe())
     shutil.rmtree(run.tokenizer, ignore_errors=True)
     data.tokenizer.save(run.tokenizer)
-
-
-def _trackers(
-    run: RunDirectory, config: TrainConfig, plan: Plan, resumed: Progress | None
-) -> Tracker:
-    if not is_first():
-        return CombinedTracker([])
-    return open_trackers(
-        run.path,
-        total_steps=plan.steps,
-        resume_step=None if resumed is None else resumed.step,
-        tensorboard=config.tracking.tensorboard,
-        wandb=_wandb(config.tracking),
-        config=recorded(config) | {"environment": describe()},
-    )
-
-
-def _wandb(tracking: TrackingConfig) -> WandbSettings | None:
-    if tracking.wandb_project is None:
-        return None
-    return WandbSettings(
-        project=tracking.wandb_project, entity=tracking.wandb_entity, mode=tracking.wandb_mode
-    )
 
 
 def _throughput(config: TrainConfig, data: TrainingData, mesh: Mesh) -> Throughput:

@@ -11,8 +11,8 @@ from jax_lm.errors import JaxLMError, missing_extra
 REMOTE = re.compile(r"[A-Za-z][\w+.-]*(?=://|::)")
 CREDENTIALS = re.compile(r"(?<=://)[^/\s@'\"]*@")
 QUERY = re.compile(r"(\w://[^\s?'\"]*)\?[^\s'\")]*")
-TALKATIVE = ("fsspec", "gcsfs", "s3fs")
-"""Loggers that would print tracebacks where nobody has set up logging; the error says it all."""
+TALKATIVE = ("fsspec", "gcsfs", "google.auth", "s3fs")
+"""Loggers that would print tracebacks and warnings of their own; the error says it all."""
 NOT_FOUND = 404
 WEB = ("http", "https")
 GOOGLE = ("gs", "gcs")
@@ -61,6 +61,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
+            logger.propagate = False
     if protocol in GOOGLE:
         refuse_unreachable(without_secrets(url))
     try:

@@ -1,12 +1,13 @@
 """A training step made of shapes: traced, and compiled where asked for, without weights or data."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jax_lm.losses import blocks_for
 from jax_lm.objectives.span_corruption import SpanCorruptionConfig, lengths_for_input
 from jax_lm.optimizers.build import make_optimizer
 from jax_lm.sharding.placing import batch_sharding
@@ -16,6 +17,9 @@ from jax_lm.training.starting import abstract_state, keys_of, shardings_of
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import make_train_step
 from jax_lm.types import Batch
+
+Kind = Literal["cpu", "accelerator"]
+"""What a step runs on."""
 
 
 class AbstractStep(NamedTuple):
@@ -29,6 +33,7 @@ class AbstractStep(NamedTuple):
     traced: Any
     """The step as JAX traced it (`jax.stages.Traced`)."""
     mesh: Mesh
+    kind: Kind
 
 
 class CompiledSize(NamedTuple):
@@ -46,13 +51,17 @@ class CompiledSize(NamedTuple):
         return self.arguments + self.results + self.temporary
 
 
-def trace_step(config: TrainConfig, mesh: Mesh, batch: Batch) -> AbstractStep:
+def trace_step(
+    config: TrainConfig, mesh: Mesh, batch: Batch, on: Kind | None = None
+) -> AbstractStep:
     """Trace a run's training step; nothing is computed.
 
     Args:
         config: of the run, with the vocabulary known.
         mesh: where it runs.
         batch: any arrays, or shapes, like those of a whole batch.
+        on: what it is to run on; None: what JAX has here. A step for something else can be
+            estimated, not compiled.
 
     Raises:
         UsageError: the mesh does not divide an axis of a parameter.
@@ -61,11 +70,12 @@ def trace_step(config: TrainConfig, mesh: Mesh, batch: Batch) -> AbstractStep:
     placed = jax.tree.map(
         lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding), batch
     )
-    with on_mesh(mesh, config.mesh):
+    kind: Kind = on or ("cpu" if jax.default_backend() == "cpu" else "accelerator")
+    with on_mesh(mesh, config.mesh), blocks_for(on):
         optimizer = make_optimizer(config.optimizer, total_steps=1)
         state = abstract_state(config, optimizer, mesh)
         step: Any = make_train_step(optimizer, keys_of(config).dropout, config, shardings_of(state))
-        return AbstractStep(config, state, placed, step.trace(state, placed), mesh)
+        return AbstractStep(config, state, placed, step.trace(state, placed), mesh, kind)
 
 
 def compiled_size(step: AbstractStep) -> CompiledSize:

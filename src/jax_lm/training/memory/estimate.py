@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import jax
 
@@ -19,7 +19,6 @@ MOVED = "moments being updated"
 STATE = ("parameters", "optimizer moments", "averaged weights", "batch")
 STEP = (GRADIENTS, COPY, KEPT, LOGITS, WORKING, MOVED)
 """In the order they are shown in."""
-Kind = Literal["cpu", "accelerator"]
 CPU_DRAWS = 5
 """What XLA's loop of threefry rounds carries on a CPU; elsewhere it is fused."""
 
@@ -40,18 +39,14 @@ class MemoryEstimate:
         return sum(self.parts.values())
 
 
-def estimate(step: AbstractStep, on: Kind | None = None) -> MemoryEstimate:
-    """What a step will take, within 15 % of what XLA reports for it once compiled.
+def estimate(step: AbstractStep) -> MemoryEstimate:
+    """What a step will take, within 15 % of what XLA reports for it once compiled for a CPU.
 
     The state's part is exact. The rest is the most that the traced step holds at once, under
-    XLA's rules of what is fused, split over the mesh as the trace says.
-
-    Args:
-        step: as ``trace_step`` gives it.
-        on: what it runs on; None: what JAX has here. An accelerator gets flash attention where
-            cuDNN's would compute what the model asks for, even if it was traced on a CPU.
+    XLA's rules of what is fused, split over the mesh as the trace says. An accelerator gets flash
+    attention where cuDNN's would compute what the model asks for, even if it was traced on a CPU.
     """
-    on_cpu = (on or jax.default_backend()) == "cpu"
+    on_cpu = step.kind == "cpu"
     mesh = dict(step.mesh.shape)
     program = read_program(step.traced.jaxpr)
     leaves = jax.tree.leaves((step.state, step.batch))
@@ -66,6 +61,7 @@ def estimate(step: AbstractStep, on: Kind | None = None) -> MemoryEstimate:
         mesh=mesh,
         wide_bfloat16=on_cpu,
         draw_copies=CPU_DRAWS if on_cpu else 0,
+        sums_by_library=on_cpu,
         flash_length=None if on_cpu else _flash_length(step),
     )
     peak = Walk(program, Scope(splits, machine, _Labels(step, splits))).peak()
@@ -95,12 +91,13 @@ def _state_parts(step: AbstractStep, sizes: list[int]) -> dict[str, int]:
 
 
 def _moments_copied(parts: Mapping[str, int]) -> int:
-    """Copies of moments that XLA makes on a CPU before it writes over them.
+    """Copies of moments, and of averages, that XLA makes on a CPU before it writes over them.
 
     Gradients then take the moments' own place. About half of the rest is there at the fullest
     moment.
     """
-    return max(0, parts["optimizer moments"] - parts[GRADIENTS]) // 2
+    changed = parts["optimizer moments"] + parts["averaged weights"]
+    return max(0, changed - parts[GRADIENTS]) // 2
 
 
 class _Labels:

@@ -25,6 +25,18 @@ class Machine:
     """Whether products of bfloat16 are computed on float32 copies, as XLA does on a CPU."""
     draw_copies: int = 0
     """Arrays as large as the random numbers that drawing them takes besides."""
+    sums_by_library: bool = False
+    """Whether sums read what they sum from memory, as XLA's do on a CPU."""
+    flash_length: int | None = None
+    """Positions of a row where flash attention never writes the scores of their pairs; None: no
+    flash attention."""
+
+    def is_scores(self, shape: tuple[int, ...]) -> bool:
+        """Whether ``[batch heads queries keys]``, heads in groups too, is what is never written."""
+        length = self.flash_length
+        return (
+            length is not None and len(shape) == 4 and shape[3] == length and not shape[2] % length
+        )
 
 
 class Peak(NamedTuple):
@@ -95,7 +107,8 @@ class Walk:
         self._program, self._scope, self._slices = program, scope, slices
         self._carried = carried or {}
         kept = tuple(self._carried)
-        self._fusion = fuse(program, scope.splits, kept)
+        by_library = scope.machine.sums_by_library
+        self._fusion = fuse(program, scope.splits, kept, sums_by_library=by_library)
         self._stacks = set(_stacks(program))
         self._last = self._last_uses(kept)
 
@@ -152,7 +165,8 @@ class Walk:
         return before is not None and self._last.get(before, place) <= place
 
     def _size(self, value: Value) -> int:
-        if self._scope.machine.is_scores(value.shape):
+        in_a_layer = value.shape[1:] if value in self._stacks else value.shape
+        if self._scope.machine.is_scores(in_a_layer):
             return 0
         size = size_of(value, self._scope.splits[value], self._scope.machine.mesh)
         return size * (2 if self._is_widened(value) and value not in self._stacks else 1)

@@ -12,14 +12,14 @@ from jax_lm.errors import JaxLMError
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.memory.abstract_step import batch_shapes, trace_step
 from jax_lm.training.memory.estimate import MemoryEstimate, estimate
-from jax_lm.training.memory.remedies import remedies
+from jax_lm.training.memory.remedies import Remedy, remedies
 
 EXHAUSTED = "RESOURCE_EXHAUSTED"
 WANTED = re.compile(r"allocat\w+ (?P<number>[\d.]+) ?(?P<unit>bytes|[KMGT]i?B)", re.IGNORECASE)
 """As in ``Out of memory allocating 320000000000 bytes`` and ``trying to allocate 4.50GiB``."""
 UNITS = {"b": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40}
 SHOWN = 3
-"""Largest parts, and flags, that are named."""
+"""Largest parts that are named."""
 
 
 class OutOfMemory(JaxLMError):
@@ -69,11 +69,11 @@ def _sentence(message: str, situation: Situation | None) -> str:
     if situation is None or found is None:
         return f"{first}; try a smaller batch, or --accumulation-steps and --remat full"
     largest = sorted(found.parts.items(), key=lambda part: -part[1])[:SHOWN]
-    flags = remedies(*situation, found.parts)[:SHOWN]
+    flags = _flags(situation, found)
     return (
         f"{first}; a step takes about {_gb(found.total)} a device, most of it "
         f"{', '.join(f'{name} {_gb(size)}' for name, size in largest)}: try "
-        f"{', or '.join(flags)} (--dry-run shows what each saves)"
+        f"{', or '.join(map(str, flags)) or 'a smaller model, or more devices (--mesh.fsdp)'}"
     )
 
 
@@ -83,6 +83,13 @@ def _estimated(situation: Situation) -> MemoryEstimate | None:
     with suppress(RuntimeError, MemoryError):
         return estimate(trace_step(config, mesh, batch_shapes(config, batch_size)))
     return None
+
+
+def _flags(situation: Situation, found: MemoryEstimate) -> list[Remedy]:
+    config, mesh, batch_size = situation
+    with suppress(RuntimeError, MemoryError):
+        return remedies(config, mesh, batch_shapes(config, batch_size), found)
+    return []
 
 
 def bytes_wanted(message: str) -> float | None:

@@ -1,4 +1,4 @@
-"""A traced computation as plain lists: calls written out, loops kept, what nobody reads left out."""
+"""A traced computation as lists: calls written out, loops kept, what nobody reads left out."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Value:
     @property
     def itemsize(self) -> int:
         """Bytes of an element; a key is two words."""
-        if jax.dtypes.issubdtype(self.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(self.dtype, jax.dtypes.prng_key):
             return 8
         return int(jnp.dtype(self.dtype).itemsize)
 

@@ -1,56 +1,104 @@
-"""Which flags make a run smaller, those that help most and cost least first."""
+"""Which flags make a run smaller, tried out one by one on the shapes of its step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
 
-from jax_lm.sharding.mesh import DATA, FSDP, row_shards
+from jax_lm.errors import UsageError
+from jax_lm.sharding.mesh import DATA, FSDP, make_mesh, row_shards
 from jax_lm.training.config import TrainConfig
+from jax_lm.training.memory.abstract_step import trace_step
 from jax_lm.training.memory.available import device_memory
-from jax_lm.training.memory.estimate import STATE
+from jax_lm.training.memory.estimate import STATE, MemoryEstimate, estimate
+from jax_lm.types import Batch
+
+LEAST = 0.85
+"""What a flag must make of the memory to be named."""
+NAMED = 3
+Change = tuple[str, TrainConfig]
+"""A flag with its value, and the run with it."""
 
 
-def remedies(
-    config: TrainConfig, mesh: Mesh, batch_size: int, parts: Mapping[str, int]
-) -> list[str]:
-    """Flags with values, the first to try first.
+class Remedy(NamedTuple):
+    """A flag that helps."""
+
+    flag: str
+    total: int
+    """Bytes on each device with it."""
+
+    def __str__(self) -> str:
+        """As named in a sentence."""
+        return f"{self.flag} ({self.total / 1e9:,.1f} GB)"
+
+
+def remedies(config: TrainConfig, mesh: Mesh, batch: Batch, found: MemoryEstimate) -> list[Remedy]:
+    """Flags with what each alone comes to, at most three, those that cost least speed first.
 
     Args:
         config: of the run.
         mesh: of the run.
-        batch_size: rows a step over all devices.
-        parts: of the memory, as ``estimate`` gives them.
+        batch: shapes of a whole batch.
+        found: what the run takes.
     """
-    state = sum(size for name, size in parts.items() if name in STATE)
-    rest = sum(parts.values()) - state
+    helpful: list[Remedy] = []
+    for flag, changed in _changes(config, mesh, batch.input_ids.shape[0], found):
+        step = trace_step(changed, make_mesh(changed.mesh), batch)
+        total = estimate(step).total
+        if total < LEAST * found.total:
+            helpful.append(Remedy(flag, total))
+        if len(helpful) == NAMED:
+            break
+    return helpful
+
+
+def _changes(
+    config: TrainConfig, mesh: Mesh, batch_size: int, found: MemoryEstimate
+) -> Iterator[Change]:
+    """What may help, against the larger of state and activations first."""
+    state = sum(size for name, size in found.parts.items() if name in STATE)
+    rest = found.total - state
     available = device_memory(mesh) or 0.0
     times = rest / (available - state) if available > state else 2.0
-    of_batch = list(_of_batch(config, mesh, batch_size, times))
-    of_state = list(_of_state(config, mesh))
-    found = of_state + of_batch if state > rest else of_batch + of_state
-    return found or ["a smaller model, or --mesh.fsdp over more devices"]
+    of_batch = _of_batch(config, batch_size // row_shards(mesh), times)
+    of_state = _of_state(config, mesh)
+    first, second = (of_state, of_batch) if state > rest else (of_batch, of_state)
+    yield from first
+    yield from second
 
 
-def _of_batch(config: TrainConfig, mesh: Mesh, batch_size: int, times: float) -> Iterator[str]:
-    """Against activations, which should take so many times less."""
-    rows = batch_size // (row_shards(mesh) * config.accumulation_steps)
-    if rows > 1:
-        parts = next(
-            parts for parts in range(2, rows + 1) if rows % parts == 0 and parts >= min(times, rows)
-        )
-        yield f"--accumulation-steps {config.accumulation_steps * parts}"
+def _of_batch(config: TrainConfig, rows: int, times: float) -> Iterator[Change]:
+    """Against the activations of a device's rows, which should take so many times less."""
+    now = config.accumulation_steps
+    parts = [one for one in range(2 * now, rows + 1, now) if rows % one == 0]
+    if parts:
+        enough = next((one for one in parts if one >= now * times), parts[-1])
+        yield f"--accumulation-steps {enough}", replace(config, accumulation_steps=enough)
     if config.dtype == "float32":
-        yield "--dtype bfloat16"
+        yield "--dtype bfloat16", replace(config, dtype="bfloat16")
     if config.remat != "full":
-        yield "--remat full"
+        yield "--remat full", replace(config, remat="full")
 
 
-def _of_state(config: TrainConfig, mesh: Mesh) -> Iterator[str]:
+def _of_state(config: TrainConfig, mesh: Mesh) -> Iterator[Change]:
     """Against parameters, gradients and moments."""
     if mesh.shape[DATA] > 1:
-        yield f"--mesh.data 1 --mesh.fsdp {mesh.shape[DATA] * mesh.shape[FSDP]}"
+        fsdp = mesh.shape[DATA] * mesh.shape[FSDP]
+        split = replace(config.mesh, data=1, fsdp=fsdp)
+        yield f"--mesh.data 1 --mesh.fsdp {fsdp}", replace(config, mesh=split)
     if config.lora.rank == 0:
-        if config.optimizer.name != "adafactor":
-            short = config.optimizer.moment_dtype == "bfloat16"
-            yield "--optimizer.name adafactor" if short else "--optimizer.moment-dtype bfloat16"
-        yield "--lora.rank 16"
+        yield from _of_moments(config)
+    if config.lora.rank == 0 and config.init_from is not None:
+        yield "--lora.rank 16", replace(config, lora=replace(config.lora, rank=16))
+
+
+def _of_moments(config: TrainConfig) -> Iterator[Change]:
+    for flag, change in (
+        ("--optimizer.moment-dtype bfloat16", {"moment_dtype": "bfloat16"}),
+        ("--optimizer.name adafactor", {"name": "adafactor", "moment_dtype": "float32"}),
+    ):
+        with suppress(UsageError):  # not every optimizer has them
+            optimizer: Any = replace(config.optimizer, **change)  # type: ignore[arg-type]
+            yield flag, replace(config, optimizer=optimizer)

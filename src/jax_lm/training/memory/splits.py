@@ -73,8 +73,17 @@ def _go_back(operation: Operation, known: Splits, computed: set[Value]) -> None:
     """Constants, and random numbers, are split as what they are joined with."""
     for value in operation.inputs:
         for result in operation.outputs:
-            if value.shape == result.shape and value not in computed and not any(known[value]):
-                known[value] = known[result]
+            if value.shape == result.shape and value not in computed:
+                known[value] = _joined(known[value], known[result])
+
+
+def _joined(split: Split, other: Split) -> Split:
+    """The first, with axes that only the other splits."""
+    used = {axis for axes in split for axis in axes}
+    return tuple(
+        axes or tuple(axis for axis in also if axis not in used)
+        for axes, also in zip(split, other, strict=True)
+    )
 
 
 def _fitting(split: Split, value: Value, mesh: Mapping[str, int]) -> Split:

@@ -36,13 +36,15 @@ def kept_copy(
         say: receives what is done.
 
     Raises:
-        JaxLMError: as ``fetch_run``; or the run was done and its end could not be sent.
+        JaxLMError: as ``fetch_run``; nothing can be written there; or the run was done and its end
+            could not be sent.
     """
     if url is None:
         yield _nothing
         return
     remote = RemoteDirectory(url)
     first_decides(lambda: fetch_run(run, remote, resume=resume, say=say))
+    first_decides(remote.refuse_unwritable)
     _refuse_unshared(run, remote)
     if not is_first():
         yield _nothing
