@@ -26,7 +26,7 @@ def test_recipes_round_trip_through_json(name: str) -> None:
         ({"steps": "ten"}, "f.json: steps must be int or null, not 'ten'"),
         ({"steps": True}, "steps must be int or null"),
         ({"model": 3}, "f.json: model must be a mapping"),
-        ({"dtype": "float8"}, "one of 'float32', 'bfloat16', not 'float8'"),
+        ({"dtype": "float8"}, "one of 'float32', 'bfloat16', 'float16', not 'float8'"),
         ({"data": {"validation": ["a", 3]}}, r"data.validation\[1\] must be str, not 3"),
         ({"model": {"embed_dim": 10, "num_heads": 3}}, "not a multiple of num_heads 3"),
         ([], "the file must be a mapping"),

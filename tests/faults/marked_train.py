@@ -1,5 +1,6 @@
 """``jax-lm`` that touches a file when it comes to a moment: MOMENT MARK train ..."""
 
+import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -29,7 +30,14 @@ if MOMENT == "compilation":
     make = run.make_train_step
     run.make_train_step = lambda *args, **settings: marked(make(*args, **settings))
 elif MOMENT == "evaluation":
-    RowScorer.score = marked(RowScorer.score)  # type: ignore[method-assign]
+    score, evaluations = RowScorer.score, itertools.count()
+
+    def score_and_mark(*args: Any, **settings: Any) -> Any:
+        """Mark the second evaluation, in the middle of the run."""
+        second = next(evaluations) == 1
+        return (marked(score, 0.5) if second else score)(*args, **settings)
+
+    RowScorer.score = score_and_mark  # type: ignore[method-assign]
 elif MOMENT == "save":
     saving.write_checksums = marked(saving.write_checksums, 0.5)
 sys.exit(main(sys.argv[3:]))

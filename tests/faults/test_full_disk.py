@@ -29,19 +29,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_training_goes_on_beside_a_full_disk(
     small_disk: Path,
+    undisturbed_run: Path,
     tiny_features: TinyFeatures,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    whole = train(tiny_config(tiny_features, tmp_path / "whole", steps=30), quiet)
-    size = sum(
-        path.stat().st_blocks * 512 for path in (whole / "checkpoints").rglob("*") if path.is_file()
-    )
-    one = size // len(list_steps(whole / "checkpoints"))
+    saved = undisturbed_run / "checkpoints"
+    size = sum(path.stat().st_blocks * 512 for path in saved.rglob("*") if path.is_file())
+    one = size // len(list_steps(saved))
     ballast = small_disk / "_ballast"
     ballast.write_bytes(b"\0" * (4 * 2**20 - one * 7 // 4))
-    config = tiny_config(tiny_features, tmp_path / "run", steps=30)
+    config = tiny_config(tiny_features, tmp_path / "run")
     said: list[str] = []
     train(config, said.append)
     refused = [line for line in said if "could not be saved, training goes on" in line]
@@ -55,4 +54,4 @@ def test_training_goes_on_beside_a_full_disk(
     assert (tmp_path / "run" / "final" / "model.safetensors").is_file()
     ballast.unlink()
     train(config, quiet)
-    assert_same_run(str(whole), config.run_dir)
+    assert_same_run(str(undisturbed_run), config.run_dir)

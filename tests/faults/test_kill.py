@@ -7,7 +7,7 @@ import pytest
 from jax_lm.errors import JaxLMError
 from jax_lm.training.run import train
 from tests.conftest import TinyFeatures
-from tests.faults.tiny_run import quiet, start, tiny_config, wait_for
+from tests.faults.tiny_run import MARKED, quiet, start, tiny_config, wait_for
 from tests.training.same_run import assert_same_run
 
 
@@ -16,9 +16,10 @@ def test_a_killed_run_goes_on_bit_by_bit(
 ) -> None:
     """And while it lives, a second run in its directory is refused."""
     killed = tiny_config(tiny_features, tmp_path / "killed")
-    process = start(killed, log=tmp_path / "log")
+    log, mark = tmp_path / "log", tmp_path / "mark"
+    process = start(killed, MARKED, "save", str(mark), log=log)  # saves so slowly that it lives on
     seen = tmp_path / "killed" / "checkpoints" / "step-00000010"
-    assert wait_for(seen.exists, process), (tmp_path / "log").read_text()
+    assert wait_for(seen.exists, process), log.read_text()
     with pytest.raises(JaxLMError, match="another process is training here: wait for it to end"):
         train(killed, quiet)
     process.kill()

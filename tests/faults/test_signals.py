@@ -10,16 +10,14 @@ from jax_lm.checkpoints import list_steps, newest_valid
 from jax_lm.training.config import CheckpointConfig
 from jax_lm.training.run import train
 from tests.conftest import TinyFeatures
-from tests.faults.tiny_run import quiet, start, tiny_config, wait_for
+from tests.faults.tiny_run import MARKED, quiet, start, tiny_config, wait_for
 from tests.training.same_run import assert_same_run
-
-MARKED = str(Path(__file__).with_name("marked_train.py"))
 
 
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
-        ("compilation", signal.SIGTERM),
+        pytest.param("compilation", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("compilation", signal.SIGUSR1, marks=pytest.mark.slow),
         pytest.param("evaluation", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("evaluation", signal.SIGUSR1, marks=pytest.mark.slow),
@@ -37,7 +35,7 @@ def test_saved_and_stopped(
     config = tiny_config(tiny_features, tmp_path / "run")
     given = replace(config, compilation_cache=None) if moment == "compilation" else config
     if moment == "save":  # else another save follows at once
-        given = replace(given, checkpoint=CheckpointConfig(every=40, keep=3))
+        given = replace(given, checkpoint=CheckpointConfig(every=15, keep=3))
     log, mark = tmp_path / "log", tmp_path / "mark"
     process = start(given, MARKED, moment, str(mark), log=log)
     assert wait_for(mark.exists, process), log.read_text()
@@ -49,5 +47,7 @@ def test_saved_and_stopped(
     assert not list(checkpoints.glob("_*"))
     if moment == "compilation":
         assert list_steps(checkpoints)[-1] <= 1
+    if moment == "evaluation":
+        assert list_steps(checkpoints)[-1] == 20
     train(config, quiet)
     assert_same_run(str(undisturbed_run), str(tmp_path / "run"))

@@ -22,6 +22,7 @@ from jax_lm.training.config import (
 from tests.conftest import TinyFeatures
 
 ROOT = Path(__file__).resolve().parents[2]
+MARKED = str(Path(__file__).with_name("marked_train.py"))
 
 
 def tiny_config(features: TinyFeatures, run_dir: Path, **changes: Any) -> TrainConfig:
@@ -32,11 +33,11 @@ def tiny_config(features: TinyFeatures, run_dir: Path, **changes: Any) -> TrainC
         ),
         "data": DataConfig(train=(features.train,), validation=(features.held_out,)),
         "optimizer": OptimizerConfig(learning_rate=1e-2, warmup_steps=10),
-        "evaluation": EvaluationConfig(every=50, sample_tokens=0, max_rows=8),
+        "evaluation": EvaluationConfig(every=20, sample_tokens=0, max_rows=8),
         "checkpoint": CheckpointConfig(every=10, keep=3),
         "tracking": TrackingConfig(every=5, tensorboard=False),
         "run_dir": str(run_dir),
-        "steps": 100,
+        "steps": 40,
         "batch_size": 4,
         "resume": "auto",
     }

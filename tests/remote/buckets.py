@@ -13,17 +13,23 @@ os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
 
 
 @contextmanager
-def google_bucket(address: str, name: str) -> Iterator[Any]:
-    """The filesystem of a bucket on the fake server, for this process and those it starts."""
+def google_store(address: str) -> Iterator[Any]:
+    """The filesystem of a server, for this process and those it starts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STORAGE_EMULATOR_HOST", address)
         patch.setenv("NO_GCE_CHECK", "true")
         patch.setenv("GCLOUD_PROJECT", "test")
         gcsfs = pytest.importorskip("gcsfs")
-        filesystem = gcsfs.GCSFileSystem(project="test", token="anon", skip_instance_cache=True)
+        yield gcsfs.GCSFileSystem(project="test", token="anon", skip_instance_cache=True)
+        gcsfs.GCSFileSystem.clear_instance_cache()
+
+
+@contextmanager
+def google_bucket(address: str, name: str) -> Iterator[Any]:
+    """The same with a new bucket."""
+    with google_store(address) as filesystem:
         filesystem.mkdir(name)
         yield filesystem
-        gcsfs.GCSFileSystem.clear_instance_cache()
 
 
 def put_features(filesystem: Any, prefix: str, folder: str) -> None:

@@ -1,11 +1,13 @@
 """Two processes over the loopback, one device each, as two hosts are."""
 
+import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -29,6 +31,7 @@ from tests.training.several_processes import (
 ENDLESS = ("--steps=1000000", "--checkpoint.every=4", "--evaluation.every=0")
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_two_devices(tiny_features: TinyFeatures, tmp_path: Path) -> None:
     short = ("--steps=4", "--evaluation.sample-tokens=0")
     found = run_together(command(tiny_features, tmp_path / "two", *short))
@@ -90,6 +93,9 @@ def _goes_on_as_if_undisturbed(features: TinyFeatures, run: Path) -> None:
     assert expected[0]["step"] == newest + 1
     assert numbers(run)[-6:] == expected
     assert numbers(copy)[-6:] == expected
+    weights = (whole / "final" / "model.safetensors").read_bytes()
+    assert (run / "final" / "model.safetensors").read_bytes() == weights
+    assert (copy / "final" / "model.safetensors").read_bytes() == weights
 
 
 @pytest.mark.slow
@@ -141,6 +147,65 @@ def test_what_one_process_cannot_read_is_told(tiny_features: TinyFeatures, tmp_p
         assert code == 1
         assert f"jax-lm: {tmp_path / 'nothing'}" in said
         assert "Traceback" not in said
+
+
+READING = """
+import itertools, json, sys
+from jax_lm.training.hosts.distributed import Processes, joined
+address, index, count, prefix = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+processes = Processes(coordinator=address, count=count, index=index)
+with joined(processes if count > 1 else None):
+    from jax.experimental.multihost_utils import process_allgather
+    from jax_lm.loading.loader import Loader
+    from jax_lm.loading.rows import open_rows
+    from jax_lm.objectives.causal_lm import causal_lm
+    from jax_lm.sharding.mesh import make_mesh
+    from jax_lm.sharding.placing import batch_sharding, own_rows, put_batch
+
+    class Noting:
+        def __init__(self, rows):
+            self.rows, self.taken = rows, []
+
+        def __len__(self):
+            return len(self.rows)
+
+        def take(self, indices):
+            self.taken.append(indices.tolist())
+            return self.rows.take(indices)
+
+    rows, sharding = Noting(open_rows(prefix, lambda line: None)), batch_sharding(make_mesh())
+    own = own_rows(sharding, 8)
+    with Loader(rows, causal_lm, batch_size=8, seed=3, own_rows=own) as loader:
+        batches = [put_batch(one, sharding, 8) for one in itertools.islice(loader, 3)]
+    whole = [process_allgather(one.input_ids, tiled=True).tolist() for one in batches]
+    print(json.dumps({"read": rows.taken[:3], "batches": whole}))
+"""
+
+
+@pytest.mark.slow
+def test_each_process_reads_its_rows_of_the_batches_of_one(tiny_features: TinyFeatures) -> None:
+    def read(count: int) -> list[dict[str, Any]]:
+        program = [sys.executable, "-c", READING, f"127.0.0.1:{free_port()}"]
+        processes = [
+            subprocess.Popen(
+                [*program, str(index), str(count), tiny_features.train],
+                env=environment(devices=2 // count),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for index in range(count)
+        ]
+        found = outcome(processes, seconds=60)
+        assert [one[0] for one in found] == [0] * count, found
+        return [json.loads(one[1].splitlines()[-1]) for one in found]
+
+    (whole,), (first, second) = read(1), read(2)
+    assert first["batches"] == second["batches"] == whole["batches"]
+    assert [one + other for one, other in zip(first["read"], second["read"], strict=True)] == (
+        whole["read"]
+    )
+    assert {len(rows) for rows in first["read"]} == {4}
 
 
 FAILING = """

@@ -149,9 +149,10 @@ class RemoteDirectory:
         return JaxLMError(f"{unreachable(f'{self.url}{name}', error)}{self._advice(error)}")
 
     def _unwritten(self, name: str, error: Exception) -> JaxLMError:
-        if isinstance(error, FileNotFoundError):  # a store makes folders by itself, but no buckets
+        # A store makes folders by itself, but no buckets; a local file would be named.
+        if isinstance(error, FileNotFoundError) and error.filename is None:
             return JaxLMError(
-                f"{self.shown}{name}: cannot be written: there is no such bucket: make it, or see "
+                f"{self.shown}: cannot be written: there is no such bucket: make it, or see "
                 "whether its name is right"
             )
         reason = without_secrets(" ".join(str(error).split()))

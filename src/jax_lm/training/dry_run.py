@@ -29,6 +29,7 @@ from jax_lm.training.memory.available import device_memory
 from jax_lm.training.memory.estimate import STATE, STEP, MemoryEstimate, estimate
 from jax_lm.training.memory.published import with_published_tokens
 from jax_lm.training.memory.remedies import remedies
+from jax_lm.training.memory.sizes import shown
 from jax_lm.training.plan import LENGTHS, Plan, make_plan
 from jax_lm.training.starting import starting_weights
 from jax_lm.training.summary import described_model, summarise
@@ -144,21 +145,24 @@ def _memory(mesh: Mesh, columns: Mapping[str, MemoryEstimate]) -> Iterator[str]:
     """A table of the parts, with a column for each kind of device."""
     whose = "the device" if mesh.size == 1 else f"each of {mesh.size} devices"
     heads = columns if len(columns) > 1 else [""]
+    most = max(found.total for found in columns.values())
     yield _row(f"memory    of {whose}, at most", *heads)
     for name in (*STATE, *STEP):
         sizes = [found.parts.get(name, 0) for found in columns.values()]
         if any(sizes):
-            yield _row(f"          {name}", *map(_gb, sizes))
-    yield _row("          total, estimated", *(_gb(found.total) for found in columns.values()))
+            yield _row(f"          {name}", *(shown(size, most) for size in sizes))
+    totals = (shown(found.total, most) for found in columns.values())
+    yield _row("          total, estimated", *totals)
 
 
 def _compiled(step: AbstractStep, found: MemoryEstimate) -> Iterator[str]:
     began = perf_counter()
     size = compiled_size(step)
-    yield _row("          total, by XLA once compiled", _gb(size.total))
+    took, off = perf_counter() - began, found.total / size.total - 1
+    yield _row("          total, by XLA once compiled", shown(size.total))
     yield (
-        f"compiled  in {perf_counter() - began:.0f} s: state and batch {_gb(size.arguments)}, "
-        f"temporary {_gb(size.temporary)}; the estimate is {found.total / size.total - 1:+.1%} off"
+        f"compiled  in {took:.0f} s: state and batch {shown(size.arguments)}, temporary "
+        f"{shown(size.temporary)}; the estimate is {off:+.1%} off"
     )
 
 
@@ -167,7 +171,7 @@ def _fits(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str
     available = device_memory(mesh)
     if available is None:
         return
-    there = f"{found.total / available:.0%} of the {_gb(available)} that there are"
+    there = f"{found.total / available:.0%} of the {shown(available)} that there are"
     if found.total <= available:
         yield f"fits      {there}"
         return
@@ -191,12 +195,6 @@ def _work(resolved: Resolved, mesh: Mesh, found: MemoryEstimate) -> Iterator[str
 
 def _row(name: str, *values: str) -> str:
     return f"{name:<{WIDTH}}" + "".join(f"{value:>12}" for value in values)
-
-
-def _gb(size: float) -> str:
-    if size < 1e5:
-        return "0" if not size else f"{size / 1e3:,.1f} kB"
-    return f"{size / 1e9:,.2f} GB" if size >= 5e6 else f"{size / 1e6:,.2f} MB"
 
 
 def _flops(count: float) -> str:

@@ -106,7 +106,8 @@ class _Labels:
     def __init__(self, step: AbstractStep, splits: Splits) -> None:
         model: Any = step.state.model
         self._parameters = {tuple(leaf.shape) for leaf in jax.tree.leaves(model)}
-        self._vocab = model.unembedding.weight.shape[0]
+        weight = jax.eval_shape(lambda model: model.unembedding.weight, model)
+        self._vocab = weight.shape[0]
         self._splits = splits
 
     def __call__(self, value: Value, operation: Operation) -> str:

@@ -13,10 +13,16 @@ from jax_lm.training.config import TrainConfig
 from jax_lm.training.memory.abstract_step import batch_shapes, trace_step
 from jax_lm.training.memory.estimate import MemoryEstimate, estimate
 from jax_lm.training.memory.remedies import Remedy, remedies
+from jax_lm.training.memory.sizes import shown
 
 EXHAUSTED = "RESOURCE_EXHAUSTED"
-WANTED = re.compile(r"allocat\w+ (?P<number>[\d.]+) ?(?P<unit>bytes|[KMGT]i?B)", re.IGNORECASE)
-"""As in ``Out of memory allocating 320000000000 bytes`` and ``trying to allocate 4.50GiB``."""
+WANTED = re.compile(
+    r"(allocat\w+( request for)?|exceeded \w+ capacity by) "
+    r"(?P<number>[\d.]+) ?(?P<unit>bytes|[KMGT](i?B)?)\b",
+    re.IGNORECASE,
+)
+"""As in ``Out of memory allocating 320000000000 bytes``, ``trying to allocate 4.50GiB`` and, of a
+TPU's compiler, ``Exceeded hbm capacity by 3.98G``."""
 UNITS = {"b": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40}
 SHOWN = 3
 """Largest parts that are named."""
@@ -63,7 +69,7 @@ def out_of_memory_told() -> Iterator[MemoryWatch]:
 
 def _sentence(message: str, situation: Situation | None) -> str:
     wanted = bytes_wanted(message)
-    first = "out of memory" if wanted is None else f"out of memory: {_gb(wanted)} more were asked"
+    first = "out of memory" if wanted is None else f"out of memory: {shown(wanted)} more were asked"
     first += "" if wanted is None else " for"
     found = None if situation is None else _estimated(situation)
     if situation is None or found is None:
@@ -71,8 +77,8 @@ def _sentence(message: str, situation: Situation | None) -> str:
     largest = sorted(found.parts.items(), key=lambda part: -part[1])[:SHOWN]
     flags = _flags(situation, found)
     return (
-        f"{first}; a step takes about {_gb(found.total)} a device, most of it "
-        f"{', '.join(f'{name} {_gb(size)}' for name, size in largest)}: try "
+        f"{first}; a step takes about {shown(found.total)} a device, most of it "
+        f"{', '.join(f'{name} {shown(size)}' for name, size in largest)}: try "
         f"{', or '.join(map(str, flags)) or 'a smaller model, or more devices (--mesh.fsdp)'}"
     )
 
@@ -98,7 +104,3 @@ def bytes_wanted(message: str) -> float | None:
     if found is None:
         return None
     return float(found["number"]) * UNITS[found["unit"][0].lower()]
-
-
-def _gb(size: float) -> str:
-    return f"{size / 1e9:,.1f} GB"

@@ -13,6 +13,7 @@ from jax_lm.training.config import TrainConfig
 from jax_lm.training.memory.abstract_step import trace_step
 from jax_lm.training.memory.available import device_memory
 from jax_lm.training.memory.estimate import STATE, MemoryEstimate, estimate
+from jax_lm.training.memory.sizes import shown
 from jax_lm.types import Batch
 
 LEAST = 0.85
@@ -31,7 +32,7 @@ class Remedy(NamedTuple):
 
     def __str__(self) -> str:
         """As named in a sentence."""
-        return f"{self.flag} ({self.total / 1e9:,.1f} GB)"
+        return f"{self.flag} ({shown(self.total)})"
 
 
 def remedies(config: TrainConfig, mesh: Mesh, batch: Batch, found: MemoryEstimate) -> list[Remedy]:
