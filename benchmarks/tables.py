@@ -1,17 +1,36 @@
-"""Writes benchmarks/RESULTS.md from benchmarks/results/*.json: no number there is typed by hand."""
+"""Writes benchmarks/RESULTS.md from benchmarks/results/*.json: no number there is typed by hand.
+
+The same tables stand in docs/reference/what-fits.md.
+"""
 
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parent))  # also where this file is run by its path
+
+from fitting import what_fits
+
 FOLDER = Path(__file__).parent
 OUTPUT = FOLDER / "RESULTS.md"
+WHAT_FITS = FOLDER.parent / "docs" / "reference" / "what-fits.md"
+MARK = "<!-- from results/what_fits.json -->\n"
+"""Before and after what is generated in that page."""
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the pages."""
     OUTPUT.write_text(page())
+    WHAT_FITS.write_text(what_fits_page())
+
+
+def what_fits_page() -> str:
+    """The page of what fits, with its tables as they should be."""
+    before, _, after = WHAT_FITS.read_text().split(MARK)
+    result = json.loads((FOLDER / "results" / "what_fits.json").read_text())
+    return MARK.join((before, "\n".join(TABLES["what_fits"](result)), after))
 
 
 def page() -> str:
@@ -323,7 +342,7 @@ def norwegian(result: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-TABLES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
+TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "convert": convert,
     "loading": loading,
     "norwegian": norwegian,
@@ -333,6 +352,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     "step_time": step_time,
     "step_time_gpu": step_time_gpu,
     "stores": stores,
+    "what_fits": lambda result: (*what_fits(result), machine(result["machine"]), ""),
 }
 
 if __name__ == "__main__":

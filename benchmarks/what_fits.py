@@ -28,7 +28,7 @@ from jax_lm.training.memory.estimate import estimate
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS, LENGTH = 8, 1024
-"""Of a step on each device; shorter where a model's context is."""
+"""Of a step on each device."""
 FAMILIES = ("gpt2", "gptj", "gpt_neox", "opt", "llama")
 LIMIT = 2**30 * 80
 """No larger device is asked about."""
@@ -74,11 +74,11 @@ def main() -> None:
 
 
 def candidates() -> dict[str, FamilyConfig]:
-    """Decoder presets, smallest first; of equal shapes the first."""
+    """Decoder presets that read so much, smallest first; of equal shapes the first."""
     models = {
         name: model
         for name, model in PRESETS.items()
-        if model.family in FAMILIES and model.vocab_size is not None
+        if model.family in FAMILIES and model.vocab_size and model.context_length >= LENGTH
     }
     plain = {
         name: replace(model, dropout=0.0) if hasattr(model, "dropout") else model
@@ -94,9 +94,8 @@ def of_setting(devices: int, changes: dict[str, Any]) -> dict[str, int]:
     """Bytes on each device, of every preset up to the first few that no device holds."""
     sizes: dict[str, int] = {}
     for name, model in candidates().items():
-        length = min(LENGTH, model.context_length)
         config = TrainConfig(
-            model=replace(model, context_length=length),
+            model=replace(model, context_length=LENGTH),
             mesh=MeshConfig(data=1, fsdp=devices),
             batch_size=ROWS * devices,
             dtype="bfloat16",

@@ -1,4 +1,7 @@
+import logging
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +16,10 @@ from jax_lm.checkpoints import (
     read_progress,
     restore_arrays,
     save_checkpoint,
+    saving,
     verify_checkpoint,
 )
+from jax_lm.checkpoints.arrays import out_of_reach, silence_orbax
 from jax_lm.errors import JaxLMError
 from jax_lm.models.gpt2 import GPT2, GPT2Config
 
@@ -113,6 +118,62 @@ def test_a_failed_save_leaves_the_older_one_whole(
     monkeypatch.undo()
     verify_checkpoint(older)
     assert [path.name for path in tmp_path.iterdir()] == [older.name]
+
+
+def test_a_save_that_fails_half_begun_leaves_nothing(
+    tmp_path: Path, model: GPT2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights are on their way when the optimizer's state cannot be written."""
+    older, begin = save(tmp_path, model, 1), saving._checkpointer
+
+    def full(name: str) -> object:
+        if name == "optimizer":
+            raise OSError(28, "No space left on device")
+        return begin(name)
+
+    monkeypatch.setattr(saving, "_checkpointer", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(tmp_path, model, 2)
+    verify_checkpoint(older)
+    assert [path.name for path in tmp_path.iterdir()] == [older.name]
+
+
+def test_late_writes_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    """Of writes that fail after the one that was told; what other tasks do is still logged."""
+    silence_orbax()
+    logger = logging.getLogger("asyncio")
+    for future in ("OCDBT: no space", "coro=<Store.write() at orbax/checkpoint/metadata.py>"):
+        logger.error("Task exception was never retrieved\nfuture: <%s>", future)
+    assert caplog.text == ""
+    try:
+        exec(compile("raise OSError(28, 'No space left')", "orbax/checkpoint/_src/path.py", "exec"))
+    except OSError as error:
+        logger.error("Future exception was never retrieved", exc_info=error)
+    assert caplog.text == ""
+    logger.error("Task exception was never retrieved\nfuture: <somebody else's>")
+    logger.error("a loop is slow")
+    assert "somebody else's" in caplog.text and "a loop is slow" in caplog.text
+
+
+def test_late_ends_of_writes_are_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    silence_orbax()
+    hook = sys.unraisablehook
+    silence_orbax()
+    assert sys.unraisablehook is hook
+    late = SimpleNamespace(exc_value=RuntimeError("Event loop is closed"))
+    other = SimpleNamespace(exc_value=RuntimeError("another"))
+    for unraisable in (late, other):
+        hook(unraisable)  # type: ignore[arg-type]
+    assert told == [other]
+
+
+def test_arrays_of_numpy_are_copied() -> None:
+    array = np.zeros(3)
+    copied = out_of_reach({"array": array})["array"]
+    array += 1
+    np.testing.assert_array_equal(copied, np.zeros(3))
 
 
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, model: GPT2) -> None:

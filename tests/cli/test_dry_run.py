@@ -35,7 +35,7 @@ def test_a_screen_without_data(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(["gpt2-small-openwebtext", "--dry-run", *SMALL], capsys)
     lines = said.splitlines()
     assert len(lines) < 24 and max(map(len, lines)) < 130
-    assert "vocabulary 50,257, as distilgpt2 has; --model.vocab-size N" in said
+    assert "vocabulary 50,257, as dsgpt2-112m-half has; --model.vocab-size N" in said
     assert re.search(r"^weights   3,317,120 parameters, 3,218,496 of them embeddings", said, re.M)
     assert re.search(r"^memory    of the device, at most +on a CPU +GPU or TPU$", said, re.M)
     for name in ("parameters", "optimizer moments", "total, estimated"):
@@ -47,7 +47,6 @@ def test_a_screen_without_data(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["t5-norwegian", *SMALL, "--model.vocab-size", "512"], "vocabulary 512"),
         (["--model.config", "roberta-base", *SMALL, "--objective", "masked-lm"], "50,265"),
         (["--model.config", "t5-small", *SMALL, "--steps", "3"], "vocabulary 32,128, as t5-small"),
     ],
@@ -82,8 +81,15 @@ def test_what_does_not_fit_names_flags_that_help(
     said = told(arguments, capsys)
     assert re.search(r"^too much  \d+% of the 4.00 MB that there are$", said, re.M)
     assert re.search(r"^try       --accumulation-steps \d \([\d.]+ \w+\)", said, re.M)
+
+
+def test_where_no_flag_helps_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dry_run, "device_memory", lambda mesh: 1e6)
     monkeypatch.setattr(dry_run, "remedies", lambda *_: [])
-    assert "try       a smaller model, or --mesh.fsdp over more devices" in told(arguments, capsys)
+    tiny = ["quickstart", *SMALL, "--model.vocab-size", "64", "--dry-run"]
+    assert "try       a smaller model, or --mesh.fsdp over more devices" in told(tiny, capsys)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from jax_lm.recipes.gpt2_small import gpt2_small
 
 from jax_lm.cli.main import main
 from jax_lm.cli.train_arguments import configure
@@ -13,6 +12,7 @@ from jax_lm.models.gpt2 import GPT2Config
 from jax_lm.models.llama import LlamaConfig
 from jax_lm.models.roberta import RobertaConfig
 from jax_lm.objectives.masked_lm import MaskedLMConfig
+from jax_lm.recipes.english import gpt2_small_openwebtext
 from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 from jax_lm.training.config import TrainConfig
 from tests.training.same_run import assert_same_run
@@ -66,7 +66,7 @@ def test_a_model_learns_what_it_was_published_with_unless_told_otherwise():
     assert told.objective.name == "seq2seq"
     changed = configured("--objective", "masked-lm", "--objective.probability", "0.3")
     assert changed.objective == MaskedLMConfig(probability=0.3)
-    assert configured(default=gpt2_small()).objective.name == "causal-lm"
+    assert configured(default=gpt2_small_openwebtext()).objective.name == "causal-lm"
 
 
 def test_a_saved_configuration_names_its_family_and_objective(tmp_path: Path):

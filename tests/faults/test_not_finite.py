@@ -14,7 +14,7 @@ from jax_lm.cli.main import main
 from jax_lm.dataclass_json import to_json
 from jax_lm.loading.loader import Loader
 from jax_lm.trackers.jsonl import read_metrics
-from jax_lm.training.config import CheckpointConfig, TrackingConfig, TrainConfig
+from jax_lm.training.config import CheckpointConfig, DataConfig, TrackingConfig, TrainConfig
 from jax_lm.types import Batch
 from tests.conftest import TinyFeatures
 from tests.faults.tiny_run import tiny_config, wait_until
@@ -29,6 +29,7 @@ def config(tiny_features: TinyFeatures, tmp_path: Path) -> TrainConfig:
         tiny_features,
         tmp_path / "run",
         steps=8,
+        data=DataConfig(train=(tiny_features.train,)),
         checkpoint=CheckpointConfig(every=4, keep=9),
         tracking=TrackingConfig(every=1, tensorboard=False),
         max_bad_steps=3,
@@ -66,6 +67,7 @@ def run(config: TrainConfig, tmp_path: Path) -> int:
     return main(["train", "--config", str(given)])
 
 
+@pytest.mark.slow
 def test_one_is_skipped_and_counted(config: TrainConfig, poison: Poison, tmp_path: Path) -> None:
     poison(6)
     config = replace(config, checkpoint=CheckpointConfig(every=1, keep=4))

@@ -14,17 +14,9 @@ from tests.faults.tiny_run import MARKED, quiet, start, tiny_config, wait_for
 from tests.training.same_run import assert_same_run
 
 
-@pytest.mark.parametrize(
-    ("moment", "number"),
-    [
-        pytest.param("compilation", signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("compilation", signal.SIGUSR1, marks=pytest.mark.slow),
-        pytest.param("evaluation", signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("evaluation", signal.SIGUSR1, marks=pytest.mark.slow),
-        pytest.param("save", signal.SIGTERM, marks=pytest.mark.slow),
-        ("save", signal.SIGUSR1),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("moment", ["compilation", "evaluation", "save"])
 def test_saved_and_stopped(
     moment: str,
     number: signal.Signals,

@@ -37,6 +37,11 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def is_free(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) != 0
+
+
 def environment(devices: int = 1) -> dict[str, str]:
     flags = f"{FAST_COMPILATION} --xla_force_host_platform_device_count={devices}"
     return os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}

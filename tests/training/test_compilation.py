@@ -80,6 +80,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert said[0].startswith("compiled functions are not kept: ")
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_and_a_third_agree_to_the_bit(tmp_path: Path) -> None:
     """The third takes what the first two compiled; a damaged file is compiled anew."""
     environment = os.environ | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}

@@ -9,11 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
 from jax_lm.checkpoints import list_steps
-from jax_lm.cli.main import main
 from tests.conftest import TinyFeatures
 from tests.training.several_processes import (
     command,
@@ -206,84 +204,3 @@ def test_each_process_reads_its_rows_of_the_batches_of_one(tiny_features: TinyFe
         whole["read"]
     )
     assert {len(rows) for rows in first["read"]} == {4}
-
-
-FAILING = """
-import sys
-from jax_lm.errors import JaxLMError
-from jax_lm.training.hosts.distributed import Processes, joined
-with joined(Processes(coordinator=sys.argv[1], count=2, index=int(sys.argv[2]), start_seconds=10)):
-    if sys.argv[2] == sys.argv[3]:
-        raise JaxLMError("disk gone")
-    import time
-    time.sleep(60)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("failing", [0, 1])
-def test_a_failure_of_one_ends_the_other(failing: int) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    program = [sys.executable, "-c", FAILING, address]
-    processes = [
-        subprocess.Popen(
-            [*program, str(index), str(failing)],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in range(2)
-    ]
-    found = outcome(processes, seconds=50)
-    assert [one[0] for one in found] == [1, 1], found
-    assert f"process {failing} (" in found[1 - failing][2]
-    assert "failed: disk gone, so" in found[1 - failing][2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("index", "said"),
-    [("0", "not all processes of the run met at"), ("1", "process 0 did not answer there for")],
-)
-def test_a_process_that_stays_alone_says_so(index: str, said: str) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    program = [sys.executable, "-c", FAILING.replace("=10", "=3"), address, index, "2"]
-    ended = subprocess.run(
-        program, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 1
-    last = ended.stderr.strip().splitlines()[-1]
-    assert said in last
-    assert address in last
-
-
-@pytest.mark.parametrize(
-    ("flags", "reason", "said"),
-    [
-        (
-            ["--distributed", "auto"],
-            "coordinator_address should be defined.",
-            "no SLURM, Kubernetes, Open MPI or TPU pod is recognised here",
-        ),
-        (["--distributed", "auto"], "the API\nis down", "could not join: the API"),
-        (
-            ["--coordinator", "a:1", "--num-processes", "2", "--process-id", "0"],
-            "port taken",
-            "--coordinator a:1: the processes could not join: port taken",
-        ),
-    ],
-)
-def test_what_jax_cannot_join_is_told(
-    flags: list[str],
-    reason: str,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise ValueError(reason)
-
-    monkeypatch.setattr(jax.distributed, "initialize", fail)
-    assert main(["train", "quickstart", *flags]) == 1
-    assert said in capsys.readouterr().err

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from jax_lm.checkpoints import saving
 from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
 from jax_lm.pretrained import open_model
 from jax_lm.trackers.jsonl import JsonlTracker, read_metrics
-from jax_lm.training import loop
+from jax_lm.training import finish, loop
 from jax_lm.training import run as run_module
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.run import train
@@ -243,8 +244,15 @@ def test_bfloat16_and_remat_train(config: TrainConfig) -> None:
     assert all(leaf.dtype == np.float32 for leaf in weights(str(run)))
 
 
-def test_remat_changes_nothing_but_rounding(config: TrainConfig) -> None:
-    one = train(replace(config, run_dir=f"{config.run_dir}-1"), quiet)
-    two = train(replace(config, run_dir=f"{config.run_dir}-2", remat="full"), quiet)
-    losses = [read_metrics(run / "metrics.jsonl")[-1]["val/loss"] for run in (one, two)]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+def test_an_export_that_cannot_be_written_is_told_and_made_later(
+    config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(finish, "write_directory", full)
+        with pytest.raises(JaxLMError, match=r"export cannot be written: No space left.*resume"):
+            train(config, quiet)
+    run = train(replace(config, resume="auto"), quiet)
+    assert (run / "final" / "model.safetensors").is_file()

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,11 @@ def silence_orbax() -> None:
 
 def _is_news(record: logging.LogRecord) -> bool:
     text = record.getMessage()
-    return not ("exception was never retrieved" in text and "OCDBT" in text)
+    if "exception was never retrieved" not in text:
+        return True
+    if record.exc_info:
+        text += "".join(traceback.format_exception(*record.exc_info))
+    return not any(writer in text for writer in ("OCDBT", "orbax"))
 
 
 class _WithoutLateWrites:

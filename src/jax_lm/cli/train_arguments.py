@@ -28,8 +28,8 @@ the weights of a model; then no recipe is needed.
 or dialogue.
 
 --dry-run prints the numbers of the run, its memory on each device by part and its work, and stops;
-no data is needed where the vocabulary is known. --compile beside it compiles the step ahead of time
-and adds XLA's own figures; --devices N does either for N devices that this machine need not have.
+no data is needed. --compile beside it compiles the step ahead of time and adds XLA's own figures;
+--devices N does either for N devices that this machine need not have.
 
 """
     + SEVERAL_PROCESSES

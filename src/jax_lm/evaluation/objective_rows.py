@@ -22,7 +22,8 @@ from jax_lm.objectives.registry import (
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import manifest_path
 from jax_lm.pretrained import OpenedModel
-from jax_lm.sharding.mesh import make_mesh
+from jax_lm.sharding.mesh import MeshConfig, make_mesh, row_shards
+from jax_lm.sharding.rules import on_mesh
 
 
 def score_rows(
@@ -70,10 +71,11 @@ def score_rows(
         byte_lengths=opened.tokenizer.token_byte_lengths() if spells_text(objective) else None,
         whole_rows=objective.name == "causal-lm",
         mesh=mesh,
-        batch_size=-(-options.batch_size // mesh.size) * mesh.size,
+        batch_size=-(-options.batch_size // row_shards(mesh)) * row_shards(mesh),
         dtype=options.dtype,
     )
-    scores = scorer.score(opened.model, rows)
+    with on_mesh(mesh, MeshConfig()):
+        scores = scorer.score(opened.model, rows)
     if not total(scores).num_tokens:
         raise JaxLMError(f"{prefix}: no targets to score in {len(rows):,} rows")
     return Evaluation(

@@ -30,7 +30,7 @@ class RowScorer:
     """Every target that a row has a byte count for is scored; else the scored ids are counted."""
     mesh: Mesh
     batch_size: int
-    """Rows scored at once; a multiple of the devices."""
+    """Rows scored at once; a multiple of the parts that the mesh splits them into."""
     dtype: str = "float32"
     """Of the model's computation."""
 

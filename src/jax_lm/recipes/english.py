@@ -17,7 +17,7 @@ def gpt2_small_openwebtext() -> TrainConfig:
     Size: 124.3 M parameters with GPT-2's vocabulary of 50,257.
     Data: OpenWebText, 9.04 G tokens of GPT-2's, packed into rows of 1024; 0.05 % held out.
     Cost: 295 G tokens; nanoGPT reports about 4 days on 8 A100 of 40 GB. Each of 8 gets 15 rows at a
-    time, for which ``--dry-run`` says 23 GB; one alone takes ``--accumulation-steps 40``.
+    time, for which ``--dry-run`` says 9 GB; one alone takes ``--accumulation-steps 40``.
     ``--tokens`` makes the run shorter: the learning rate decays over exactly that.
     Reaches: about 2.85 nats a token, held out. That is nanoGPT's README, where OpenAI's weights
     have 3.12; after 400,000 steps, a user of it reports 2.905.

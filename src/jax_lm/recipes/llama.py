@@ -25,7 +25,7 @@ def llama_1b_8_gpus() -> TrainConfig:
     Data: web text of your own, packed into rows of 2048.
     Cost: 22.8 G tokens, 17 hours at what llm-foundry reports for its 1B on 8 H100. That is 45,455
     tokens/s a GPU. State 18 GB, 2.3 GB a GPU; with the activations of 8 rows at a time,
-    ``--dry-run`` says about 22 GB.
+    ``--dry-run`` says about 19 GB.
     Reaches: no figure is published. The shape is no one model's, and the text is yours.
     Source: 20 tokens a parameter are Hoffmann et al.'s (2022, arXiv:2203.15556), the optimizer that
     of LLaMA (Touvron et al. 2023, arXiv:2302.13971).
@@ -61,7 +61,7 @@ def llama_1b_tpu_pod() -> TrainConfig:
     Data: as for llama-1b-8-gpus, in a bucket that every host reads; start it on every host.
     Cost: 22.8 G tokens, 7.5 hours on 64 v4 chips at what Levanter's users report for a 1B. That is
     53,000 tokens/s on 4 chips. Groups of 8 chips split the state, 2.3 GB a chip; 64 chips get 8
-    rows each, for which ``--dry-run`` says about 9 GB; 16 chips take ``--accumulation-steps 4``.
+    rows each, for which ``--dry-run`` says about 6 GB; 16 chips take ``--accumulation-steps 4``.
     Reaches: no figure is published. On the same rows, the losses are those of llama-1b-8-gpus.
     Source: as for llama-1b-8-gpus.
     """
@@ -81,7 +81,7 @@ def llama_7b_8_gpus() -> TrainConfig:
     Data: web text of your own, packed into rows of 2048.
     Cost: 135 G tokens, 18 days at what llm-foundry reports for its 7B on 8 H100. That is 10,643
     tokens/s a GPU. State 108 GB, 13.5 GB a GPU; with the activations of 4 rows at a time,
-    ``--dry-run`` says about 44 GB.
+    ``--dry-run`` says about 41 GB.
     Reaches: no figure is published at this length. LLaMA's own curves are for 1 T tokens.
     Source: Touvron et al. 2023 (arXiv:2302.13971) but for the length, which is Hoffmann et al.'s
     (2022, arXiv:2203.15556).
@@ -118,7 +118,7 @@ def llama_7b_tpu_pod() -> TrainConfig:
     it on every host.
     Cost: 1 T tokens, 24 days on 256 v4 chips at what OpenLLaMA reports for its 7B. That is 1,900
     tokens/s a chip. Groups of 16 chips split the state, 6.7 GB a chip; 64 chips get 32 rows a step,
-    8 at a time, for which ``--dry-run`` says about 23 GB. More than 512 chips take
+    8 at a time, for which ``--dry-run`` says about 17 GB. More than 512 chips take
     ``--accumulation-steps 1``, more than 2,048 ``--mesh.tensor 4`` as well.
     Reaches: no loss is published in figures. LLaMA 7B's scores on tasks are in its paper.
     Source: Touvron et al. 2023 (arXiv:2302.13971).

@@ -61,7 +61,7 @@ def llama_7b_finetune() -> TrainConfig:
     Data: JSON lines with ``in_text`` and ``out_text``, cut at 512 tokens each; --init-from takes
     any LLaMA 7B in the place of huggyllama/llama-7b, a directory or its publisher's files.
     Cost: one pass over the pairs on one device of 80 GB. The weights are 27 GB, their copy in
-    bfloat16 13.5 GB, factors with gradients and moments less than 1 GB; ``--dry-run`` says about 43
+    bfloat16 13.5 GB, factors with gradients and moments less than 1 GB; ``--dry-run`` says about 42
     GB with activations. To train all weights takes 16 bytes of each, 108 GB: ``--lora.rank 0
     --mesh.fsdp 8 --optimizer.learning-rate 1e-5``.
     Reaches: no figure is published. The first evaluation scores the weights before training.

@@ -59,7 +59,7 @@ def pile_1b4() -> TrainConfig:
     Data: as for pile-178m.
     Cost: 4.85 M steps of 128 rows as scheduled; the original had at most 60 days on 4 GPUs. It kept
     step 500,000. Weights, gradients and moments are 16 bytes a parameter: 21 GB, 5.3 GB on each of
-    4; with activations, ``--dry-run`` says about 24 GB.
+    4; with activations, ``--dry-run`` says about 14 GB.
     Reaches: no figure is published. The Pile paper gives OpenAI's GPT-2 1.5B 1.0468 bits per byte.
     Source: github.com/appliedml42/LLMs, branch old_2023 (the run Jennifer_Privett), which computed
     in float16.
@@ -95,7 +95,7 @@ def pile_2b6() -> TrainConfig:
     Data: as for pile-178m, of the subsets ``USPTO Backgrounds,OpenSubtitles,Wikipedia (en)`` alone.
     Cost: 215,332 steps of 128 rows, 28 G tokens with their context, on 4 GPUs; no time is
     published. Weights, gradients and moments are 16 bytes a parameter: 40 GB, 10 GB on each of 4;
-    with activations, ``--dry-run`` says about 26 GB.
+    with activations, ``--dry-run`` says about 19 GB.
     Reaches: no figure is published.
     Source: github.com/appliedml42/LLMs, branch old_2023 (the run Michael_Krokos).
     """

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jax_lm.checkpoints import Progress
+from jax_lm.errors import JaxLMError
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.huggingface.model_card import model_card
 from jax_lm.models.forward import Model
@@ -26,7 +27,11 @@ def finish(
     progress: Progress,
     say: Callable[[str], None],
 ) -> None:
-    """Export ``model`` to ``RUN/final`` and write ``RUN/report.html``."""
+    """Export ``model`` to ``RUN/final`` and write ``RUN/report.html``.
+
+    Raises:
+        JaxLMError: they cannot be written.
+    """
     if progress.step < plan.steps:
         say(
             f"time is up at step {progress.step:,} of {plan.steps:,}; a larger --max-time with "
@@ -39,9 +44,15 @@ def finish(
         evaluation=_evaluation(run, progress.step),
         example_prompt=next(iter(config.evaluation.prompts), "") or "Once upon a time",
     )
-    write_directory(model, data.tokenizer, run.final, card=card)
-    say(f"final     {run.final} (loads in transformers as it is)")
-    say(f"report    {write_report([run.path], run.report)}")
+    try:
+        write_directory(model, data.tokenizer, run.final, card=card)
+        say(f"final     {run.final} (loads in transformers as it is)")
+        say(f"report    {write_report([run.path], run.report)}")
+    except OSError as error:
+        raise JaxLMError(
+            f"{run.shown}: all steps are taken, but its export cannot be written: "
+            f"{error.strerror or error}; make room, and the same command with --resume auto ends it"
+        ) from error
 
 
 def _facts(

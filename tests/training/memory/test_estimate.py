@@ -109,7 +109,6 @@ def test_what_saves_memory_is_estimated_to() -> None:
     smaller = {
         "accumulation_steps": 4,
         "remat": "full",
-        "optimizer": OptimizerConfig(name="sgd"),
         "lora": LoraConfig(rank=2),
     }
     totals = {name: estimated(run(llama(), **{name: value})) for name, value in smaller.items()}

@@ -150,10 +150,9 @@ def test_memory_is_that_of_the_fullest_moment() -> None:
     shape = (64, 64)
     assert peak_of(lambda x: (x @ x) @ x, shape) == 2 * size
     assert peak_of(lambda x: jnp.sin(x @ x).sum(), shape) == size
-    assert peak_of(lambda x: ((x @ x) @ x, (x @ x).T), shape) == 3 * size
     # A loop: the carry is written over itself, and what a round keeps is stacked.
     rounds = peak_of(lambda x: jax.lax.scan(lambda c, _: (c @ x, None), x, None, 10)[0], shape)
-    assert rounds in (2 * size, 3 * size)
+    assert rounds == 2 * size
     stacked = peak_of(lambda x: jax.lax.scan(lambda c, _: (c @ x, c), x, None, 10)[1], shape)
     assert stacked >= 10 * size
 

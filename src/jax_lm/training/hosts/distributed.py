@@ -18,7 +18,9 @@ from jax_lm.training.hosts.lost_process import Place, Watch, first_line, told_on
 
 HEARTBEAT_SECONDS = 100
 """Of JAX; longer than ours, which name the process that was lost."""
-SHUTDOWN_SECONDS = 60
+SHUTDOWN_SECONDS = 4 * 3600
+"""How long those that are done wait for process 0, which may still upload a large model; one that
+is lost or fails meanwhile is noticed as ever."""
 
 
 @dataclass(frozen=True, kw_only=True)

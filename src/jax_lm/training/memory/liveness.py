@@ -124,7 +124,7 @@ class Walk:
                 if self._may_be_overwritten(operation, value):
                     held.drop(value)
             for value in operation.outputs:
-                if value in self._fusion.written and not self._in_place(value, place):
+                if value in self._fusion.written and not self._in_place(operation, value, place):
                     label = self._scope.label(value, operation)
                     held.add(value, self._size(value), label)
             held.look(self._besides(operation, place))
@@ -159,10 +159,13 @@ class Walk:
             return any(value in self._fusion.roots.get(one, ()) for one in begun)
         return operation.name not in WRITTEN
 
-    def _in_place(self, value: Value, place: int) -> bool:
+    def _in_place(self, operation: Operation, value: Value, place: int) -> bool:
         """Whether a value takes the memory of the loop's own array that it follows."""
         before = self._carried.get(value)
-        return before is not None and self._last.get(before, place) <= place
+        if before is None:
+            return False
+        last = self._last.get(before, place)
+        return last < place or (last == place and operation.name not in WRITTEN)
 
     def _size(self, value: Value) -> int:
         in_a_layer = value.shape[1:] if value in self._stacks else value.shape

@@ -1,7 +1,7 @@
 """What a run's tokenizer would decide, from what is published, where no data is at hand."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from jax_lm.models.base import TokenIds
 from jax_lm.models.presets import PRESETS
@@ -29,8 +29,9 @@ def with_published_tokens(config: TrainConfig, say: Callable[[str], None]) -> Tr
     return replace(config, model=model.with_tokens(TokenIds(size, **USUAL_IDS)))
 
 
-def _difference(preset: FamilyConfig, model: FamilyConfig) -> tuple[bool, int, int]:
+def _difference(preset: FamilyConfig, model: FamilyConfig) -> tuple[bool, int, int, int]:
     """What tells published models apart, the most telling first."""
     other_kind = getattr(preset, "variant", None) != getattr(model, "variant", None)
     wider, deeper = preset.embed_dim - model.embed_dim, preset.num_layers - model.num_layers
-    return other_kind, abs(wider), abs(deeper)
+    differing = sum(asdict(model).get(name) != value for name, value in asdict(preset).items())
+    return other_kind, abs(wider), abs(deeper), differing
