@@ -6,7 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 REQUIREMENTS := pyproject.toml constraints.txt
 # Coverage is judged on the whole suite only.
 COVERAGE := $(if $(TESTS),,--cov --cov-report=term --cov-fail-under=90)
-PYTEST := $(BIN)/python -m pytest -n 2 $(COVERAGE) $(or $(TESTS),tests)
+# A file stays in one process, for what its tests share is compiled once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile $(COVERAGE) $(or $(TESTS),tests)
 CHECKS := check-format check-lint check-types check-imports check-structure
 
 .PHONY: help quickstart setup test test-all check $(CHECKS) format bench

@@ -1,13 +1,18 @@
 """SIGTERM and SIGUSR1 at the moments that hurt: saved, exit code 75, and on to the same end."""
 
+import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jax_lm.checkpoints import list_steps, newest_valid
-from jax_lm.training.config import CheckpointConfig
+from jax_lm.checkpoints import list_steps, newest_valid, read_best
+from jax_lm.errors import SavedAndStopped
+from jax_lm.evaluation.rows import RowScorer
+from jax_lm.optimizers.config import OptimizerConfig
+from jax_lm.training.config import CheckpointConfig, EvaluationConfig
 from jax_lm.training.run import train
 from tests.conftest import TinyFeatures
 from tests.faults.tiny_run import MARKED, quiet, start, tiny_config, wait_for
@@ -43,3 +48,31 @@ def test_saved_and_stopped(
         assert list_steps(checkpoints)[-1] == 20
     train(config, quiet)
     assert_same_run(str(undisturbed_run), str(tmp_path / "run"))
+
+
+def test_the_best_is_known_after_a_stopped_evaluation(
+    tiny_features: TinyFeatures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The evaluation that a signal cut short is made up for, and its checkpoint may be the best."""
+    config = tiny_config(
+        tiny_features,
+        tmp_path / "run",
+        steps=12,
+        optimizer=OptimizerConfig(learning_rate=1e-30),
+        evaluation=EvaluationConfig(every=6, sample_tokens=0, max_rows=8, at_start=False),
+        checkpoint=CheckpointConfig(every=6, keep=1, best="val/loss"),
+    )
+
+    def score(*args: Any, **settings: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return scored(*args, **settings)
+
+    scored = RowScorer.score
+    monkeypatch.setattr(RowScorer, "score", score)
+    with pytest.raises(SavedAndStopped, match="saved step 6"):
+        train(config, quiet)
+    monkeypatch.undo()
+    train(config, quiet)
+    best = read_best(tmp_path / "run" / "checkpoints")
+    assert best is not None
+    assert best.step == 6  # nothing is learned at such a rate, and the first of equals is best

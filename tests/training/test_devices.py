@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from jax_lm.trackers.jsonl import read_metrics
-from tests.conftest import TinyFeatures
+from tests.conftest import FAST_COMPILATION, TinyFeatures
 
 
+@pytest.mark.slow
 def test_four_devices_train_as_one(tiny_features: TinyFeatures, tmp_path: Path) -> None:
     losses = []
     for devices, batch in ((1, "--batch-size=8"), (4, "--batch-size-per-device=2")):
@@ -21,7 +22,7 @@ def test_four_devices_train_as_one(tiny_features: TinyFeatures, tmp_path: Path) 
             *("--run-dir", str(run), "--model.context-length", "32", "--model.num-layers", "2"),
             *("--steps", "5", "--tracking.every", "1", "--evaluation.sample-tokens", "0"),
         ]
-        flags = f"--xla_force_host_platform_device_count={devices}"
+        flags = f"{FAST_COMPILATION} --xla_force_host_platform_device_count={devices}"
         environment = os.environ | {"XLA_FLAGS": flags}
         subprocess.run(command, check=True, capture_output=True, timeout=200, env=environment)
         rows = read_metrics(run / "metrics.jsonl")

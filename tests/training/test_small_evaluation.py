@@ -53,6 +53,7 @@ print(json.dumps(found.to_json() | {"devices": jax.device_count()}))
 """
 
 
+@pytest.mark.slow
 def test_three_rows_on_eight_devices(tiny_features: TinyFeatures, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, str(tiny_features.tokenizer), tiny_features.held_out]
     command.append(str(tmp_path / "model"))

@@ -72,6 +72,8 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
     previous: StepMetrics | None = None
     ending: Ending | None = None
     held_out = _first_evaluation(job, state, progress)
+    if progress.step and job.improves(held_out):
+        _save(job, state, progress, held_out)
     profile = Profile(job.run.path / "profile", config.profile, job.say)
     sharding, count_tokens = batch_sharding(job.mesh), make_token_count()
     with _open_loader(job, progress) as loader, closing(profile):
