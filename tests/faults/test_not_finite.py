@@ -96,7 +96,7 @@ def test_several_in_a_row_end_the_run(
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("jax-lm: step 7: loss or gradient was not finite for 3 steps in a row")
     assert f"(rows of the last one: {', '.join(map(str, read[7]))})" in said
-    assert f"go on from {checkpoint} with --resume auto" in said
+    assert f"go on from {checkpoint} with --resume auto, --allow-change optimizer" in said
     assert "Traceback" not in said
     assert not (tmp_path / "run" / "final").exists()
     assert list_steps(checkpoint.parent) == [4]

@@ -256,3 +256,24 @@ def test_an_export_that_cannot_be_written_is_told_and_made_later(
             train(config, quiet)
     run = train(replace(config, resume="auto"), quiet)
     assert (run / "final" / "model.safetensors").is_file()
+
+
+def test_no_time_at_all_and_nothing_held_out(config: TrainConfig) -> None:
+    unseen = replace(config, max_time=1e-9, data=replace(config.data, validation=()))
+    run = train(unseen, quiet)
+    assert (run / "final" / "model.safetensors").is_file()
+    assert not (run / "report.html").exists()
+
+
+def test_a_signal_while_the_model_is_exported_changes_nothing(
+    config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = finish.write_directory
+
+    def signalled(*arguments: Any, **settings: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        write(*arguments, **settings)
+
+    monkeypatch.setattr(finish, "write_directory", signalled)
+    run = train(replace(config, steps=2), quiet)
+    assert (run / "final" / "model.safetensors").is_file()

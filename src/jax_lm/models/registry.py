@@ -1,6 +1,6 @@
 """The families by name; a new family is a new row."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -55,6 +55,7 @@ def init_model(key: Key[Array, ""], config: ModelConfig) -> Any:
     return FAMILIES[config.family].model.init(key, config)
 
 
+@cache
 def abstract_model(config: ModelConfig) -> Any:
     """The model with shapes in the place of arrays."""
     return jax.eval_shape(partial(init_model, config=config), jax.random.key(0))

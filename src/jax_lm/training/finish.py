@@ -47,7 +47,8 @@ def finish(
     try:
         write_directory(model, data.tokenizer, run.final, card=card)
         say(f"final     {run.final} (loads in transformers as it is)")
-        say(f"report    {write_report([run.path], run.report)}")
+        if _logged(run):
+            say(f"report    {write_report([run.path], run.report)}")
     except OSError as error:
         raise JaxLMError(
             f"{run.shown}: all steps are taken, but its export cannot be written: "
@@ -74,11 +75,15 @@ def _facts(
 
 def _evaluation(run: RunDirectory, step: int) -> dict[str, float]:
     """Held-out metrics of this very step; none where it was not evaluated."""
-    rows = read_metrics(run.metrics) if run.metrics.is_file() else []
     return {
         key: value
-        for row in rows
+        for row in _logged(run)
         if row["step"] == step
         for key, value in row.items()
         if key.startswith("val/") and value is not None
     }
+
+
+def _logged(run: RunDirectory) -> list[dict[str, Any]]:
+    """The run's rows of metrics; none of a run whose time was up before its first step."""
+    return read_metrics(run.metrics) if run.metrics.is_file() else []

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import monotonic, perf_counter
 
 import jax
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints.layout import Progress, list_steps, step_directory
+from jax_lm.checkpoints.layout import Progress
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
 from jax_lm.optimizers.schedule import learning_rate
@@ -50,6 +51,8 @@ class Job:
     """Whether held-out metrics are the best so far, so that their step is worth a checkpoint."""
     save: Callable[[TrainState, Progress, Mapping[str, float]], object]
     """Write a checkpoint, given the step's held-out metrics, unless it is there already."""
+    newest: Callable[[], Path | None]
+    """The newest whole checkpoint."""
     agreement: Agreement
     """Whether to stop."""
     watchdog: Watchdog
@@ -72,7 +75,7 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
     previous: StepMetrics | None = None
     ending: Ending | None = None
     held_out = _first_evaluation(job, state, progress)
-    if progress.step and job.improves(held_out):
+    if job.improves(held_out):
         _save(job, state, progress, held_out)
     profile = Profile(job.run.path / "profile", config.profile, job.say)
     sharding, count_tokens = batch_sharding(job.mesh), make_token_count()
@@ -102,13 +105,7 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
                 tokens=progress.tokens + int(tokens),
                 batch_size=plan.batch_size,
             )
-            if _due(step, config.tracking.every, plan):
-                _log(job, metrics, progress)
-            held_out = {}
-            if _due(step, config.evaluation.every, plan):
-                held_out = _evaluate(job, state, progress)
-            if _due(step, config.checkpoint.every, plan) or job.improves(held_out):
-                _save(job, state, progress, held_out)
+            held_out = _after_step(job, state, progress, metrics)
         if previous is not None:
             _refuse_divergence(job, previous, progress, loader)
     if ending == "time" and previous is not None:
@@ -127,6 +124,20 @@ def _ending(job: Job, deadline: float) -> Ending | None:
 def _next_batch(job: Job, batches: Iterator[Batch]) -> Batch:
     with job.watchdog.phase("waiting for data"), job.throughput.waiting():
         return next(batches)
+
+
+def _after_step(
+    job: Job, state: TrainState, progress: Progress, metrics: StepMetrics
+) -> Mapping[str, float]:
+    """Log, evaluate and save, each where it is due; gives the held-out metrics."""
+    config, step, held_out = job.config, progress.step, dict[str, float]()
+    if _due(step, config.tracking.every, job.plan):
+        _log(job, metrics, progress)
+    if _due(step, config.evaluation.every, job.plan):
+        held_out |= _evaluate(job, state, progress)
+    if _due(step, config.checkpoint.every, job.plan) or job.improves(held_out):
+        _save(job, state, progress, held_out)
+    return held_out
 
 
 def _first_step(job: Job, state: TrainState, batch: Batch) -> tuple[TrainState, StepMetrics]:
@@ -212,12 +223,6 @@ def _apart(job: Job, state: TrainState, name: str) -> Iterator[None]:
         yield
 
 
-def _last_checkpoint(job: Job) -> str:
-    checkpoints = job.run.checkpoints
-    steps = list_steps(checkpoints)
-    return str(step_directory(checkpoints, steps[-1])) if steps else "the start"
-
-
 def _refuse_divergence(job: Job, metrics: StepMetrics, progress: Progress, loader: Loader) -> None:
     """Look at the step before the one just dispatched, so that the device never waits for it."""
     bad_steps = int(metrics.bad_steps)
@@ -227,6 +232,6 @@ def _refuse_divergence(job: Job, metrics: StepMetrics, progress: Progress, loade
     shown = ", ".join(map(str, rows[:8])) + (", ..." if len(rows) > 8 else "")
     raise JaxLMError(
         f"step {progress.step}: loss or gradient was not finite for {bad_steps} steps in a row "
-        f"(rows of the last one: {shown}); lower --optimizer.learning-rate and go on from "
-        f"{_last_checkpoint(job)} with --resume auto, or start anew in another --run-dir"
+        f"(rows of the last one: {shown}); go on from {job.newest() or 'the start'} with --resume "
+        "auto, --allow-change optimizer and a lower --optimizer.learning-rate"
     )

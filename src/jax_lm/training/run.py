@@ -96,14 +96,16 @@ def _train(
         first_decides(lambda: _describe_run(run, start.config, start.data))
         agreement = Agreement(stop, mesh)
         state, progress = _fit(run, start, mesh, agreement, _Heard(changed, say, began))
-    if stop:
-        raise stop.error(
-            f"saved step {progress.step} in {run.shown}; continue with the same command and "
-            "--resume auto"
-        )
-    with on_mesh(mesh, config.mesh):
+        if stop:
+            raise stop.error(
+                f"saved step {progress.step} in {run.shown}; continue with the same command and "
+                "--resume auto"
+            )
+        # From here on a signal has nothing left to save: what is under way is finished.
         model = gathered(merged(state.evaluated), mesh, keep=is_first())
-    first_decides(lambda: finish(run, start.config, start.plan, start.data, model, progress, say))
+        first_decides(
+            lambda: finish(run, start.config, start.plan, start.data, model, progress, say)
+        )
     return run.path
 
 
@@ -157,6 +159,7 @@ def _fit(
             save=lambda state, progress, held_out: writer.save(
                 state, progress, recorded(config), held_out
             ),
+            newest=writer.newest,
             agreement=agreement,
             watchdog=watchdog,
             say=heard.say,
