@@ -5,7 +5,7 @@ import dataclasses
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jax_lm.preprocessing.atomic import file_sha256
+from jax_lm.files.atomic import file_sha256
 from jax_lm.preprocessing.manifest import encode_manifest, manifest_path, read_manifest
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from jax_lm.cli.main import main
-from jax_lm.preprocessing.locking import BeingMade, FolderLock, is_locked
+from jax_lm.files.locking import BeingMade, FolderLock, is_locked
 from tests.preprocessing.preprocessing_fakes import ListSource, document
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from jax_lm.preprocessing.locking import FolderLock
+from jax_lm.files.locking import FolderLock
 lock = FolderLock(Path(sys.argv[1])); lock.take(); print("held", flush=True); sys.stdin.read()
 """
 

@@ -53,8 +53,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     from jax_lm.sharding.mesh import MESH_AXES, MeshConfig, mesh_shape
     from jax_lm.sharding.placing import batch_sharding, put_batch
     from jax_lm.sharding.rules import on_mesh
+    from jax_lm.training.beginning.state import abstract_state, first_state, keys_of, shardings_of
     from jax_lm.training.config import TrainConfig
-    from jax_lm.training.starting import abstract_state, first_state, keys_of, shardings_of
     from jax_lm.training.step import make_train_step
 
     config = TrainConfig(

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import pytest
 
-from jax_lm.checkpoints import hosts
-from jax_lm.checkpoints.hosts import check_written, first_decides, in_turn, mark_written
 from jax_lm.errors import JaxLMError, UsageError
+from jax_lm.sharding import processes
+from jax_lm.sharding.processes import check_written, first_decides, in_turn, mark_written
 from jax_lm.training.hosts import distributed
 
 
@@ -31,7 +31,7 @@ class Processes:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
         patch.setattr(jax, "process_count", lambda: 2)
-        patch.setattr(hosts.distributed.global_state, "client", Store())
+        patch.setattr(processes.distributed.global_state, "client", Store())
 
     def be(self, index: int) -> None:
         self._patch.setattr(jax, "process_index", lambda: index)

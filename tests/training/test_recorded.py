@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from jax_lm.dataclass_json import from_json
+from jax_lm.training.beginning.recorded import recorded
 from jax_lm.training.config import DataConfig, EvaluationConfig, TrainConfig
-from jax_lm.training.recorded import recorded
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.models.low_rank import LoraConfig
 from jax_lm.sharding.mesh import MeshConfig
 from jax_lm.trackers.jsonl import read_metrics
+from jax_lm.training.beginning.resuming import Resumption, refuse_unknown_keys, resumption
 from jax_lm.training.config import CheckpointConfig, EvaluationConfig, TrackingConfig, TrainConfig
-from jax_lm.training.resuming import Resumption, refuse_unknown_keys, resumption
 from jax_lm.training.run import train
 from tests.training.same_run import optimizer_state, weights
 

@@ -14,7 +14,7 @@ from jax_lm.checkpoints.layout import (
     step_directory,
 )
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import write_text
+from jax_lm.files.atomic import write_text
 
 BEST = "best.json"
 

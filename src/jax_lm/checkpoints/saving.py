@@ -10,7 +10,6 @@ from typing import Any
 
 import orbax.checkpoint as ocp
 
-from jax_lm.checkpoints import hosts
 from jax_lm.checkpoints.arrays import by_path, out_of_reach, silence_orbax
 from jax_lm.checkpoints.layout import (
     CONFIG,
@@ -25,7 +24,8 @@ from jax_lm.checkpoints.layout import (
 from jax_lm.checkpoints.retention import remove_older
 from jax_lm.checkpoints.verifying import write_checksums
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import sync
+from jax_lm.files.atomic import sync
+from jax_lm.sharding import processes
 
 _numbers = itertools.count()
 
@@ -56,7 +56,7 @@ def begin_checkpoint(checkpoints: Path, state: Any, progress: Progress) -> Begun
     """
     silence_orbax()
     temporary = temporary_directory(checkpoints, progress.step)
-    hosts.together(lambda: _make_anew(checkpoints, temporary))
+    processes.together(lambda: _make_anew(checkpoints, temporary))
     begun: list[ocp.StandardCheckpointer] = []
     try:
         for name, tree in _parts(state).items():
@@ -89,20 +89,20 @@ def complete_checkpoint(
     try:
         try:
             _finish(begun.checkpointers)
-            hosts.mark_written(temporary)
+            processes.mark_written(temporary)
         finally:
-            hosts.meet(f"written-{begun.number}")
-        if hosts.is_first():
-            hosts.check_written(temporary)
+            processes.meet(f"written-{begun.number}")
+        if processes.is_first():
+            processes.check_written(temporary)
             write_json(temporary, begun.progress, config, metrics)
             write_checksums(temporary)
             _sync(temporary)
             remove_checkpoint(final)
             temporary.rename(final)
     finally:
-        if hosts.is_first():
+        if processes.is_first():
             remove_tree(temporary)
-        hosts.meet(f"complete-{begun.number}")
+        processes.meet(f"complete-{begun.number}")
     if not final.is_dir():
         raise JaxLMError("process 0 could not complete it")
     return final

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jax_lm.checkpoints.layout import CHECKSUMS, list_steps, step_directory
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import file_sha256
+from jax_lm.files.atomic import file_sha256
 
 COMPLETE = re.compile(rf"checkpoints/step-(\d+)/{re.escape(CHECKSUMS)}")
 

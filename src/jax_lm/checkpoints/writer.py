@@ -6,7 +6,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from jax_lm.checkpoints import hosts
 from jax_lm.checkpoints.layout import (
     Progress,
     list_steps,
@@ -24,6 +23,7 @@ from jax_lm.checkpoints.retention import (
 )
 from jax_lm.checkpoints.saving import BegunCheckpoint, begin_checkpoint, complete_checkpoint
 from jax_lm.errors import JaxLMError, UsageError, nearest
+from jax_lm.sharding import processes
 
 NO_SPACE = "No space left on device"
 
@@ -58,10 +58,10 @@ class CheckpointWriter:
         self._saved, self._tell_saved = resume_step, saved
         self._thread: threading.Thread | None = None
         self._failure: JaxLMError | None = None
-        hosts.first_decides(lambda: self._clear(resume_step or 0))
+        processes.first_decides(lambda: self._clear(resume_step or 0))
         metric = retention.best
         self._best: Best | None = None if metric is None else find_best(checkpoints, metric)
-        if self._best is not None and hosts.is_first():
+        if self._best is not None and processes.is_first():
             write_best(checkpoints, self._best)
 
     def __enter__(self) -> Self:
@@ -208,9 +208,9 @@ class CheckpointWriter:
         candidate = best_of(step, self._retention.best, metrics)
         if candidate is not None and candidate.is_better_than(self._best):
             self._best = candidate
-            if hosts.is_first():
+            if processes.is_first():
                 write_best(self._checkpoints, candidate)
-        if hosts.is_first():
+        if processes.is_first():
             remove_older(
                 self._checkpoints,
                 keep=self._retention.keep,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import sync
+from jax_lm.files.atomic import sync
 
 EXPORTED = re.compile(
     r"model(-\d+-of-\d+)?\.safetensors(\.index\.json)?|(generation_)?config\.json|README\.md"

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.lib.format import open_memmap
 
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import file_sha256
+from jax_lm.files.atomic import file_sha256
 from jax_lm.preprocessing.features import matrix, row_groups
 from jax_lm.preprocessing.manifest import Manifest
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from jax_lm.documents.open import open_source
 from jax_lm.errors import JaxLMError
+from jax_lm.files.locking import BeingMade
 from jax_lm.objectives.causal_lm import CausalLMConfig
 from jax_lm.objectives.registry import ObjectiveConfig
 from jax_lm.preprocessing.cutting.modes import Mode
 from jax_lm.preprocessing.features import open_features
-from jax_lm.preprocessing.locking import BeingMade
 from jax_lm.preprocessing.manifest import feature_files, manifest_path
 from jax_lm.preprocessing.options import PreprocessOptions
 from jax_lm.preprocessing.partial import Say, make_plan, wait_until_free

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from jax_lm.documents.base import DocumentSource
-from jax_lm.preprocessing.atomic import replacing
+from jax_lm.files.atomic import replacing
 from jax_lm.preprocessing.deduplication.finding import find_duplicates
 from jax_lm.preprocessing.deduplication.signatures import compared_text, signatures
 from jax_lm.preprocessing.partial import Say

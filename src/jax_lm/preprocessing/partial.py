@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import sync, write_text
-from jax_lm.preprocessing.locking import FolderLock, is_locked
+from jax_lm.files.atomic import sync, write_text
+from jax_lm.files.locking import FolderLock, is_locked
 from jax_lm.preprocessing.manifest import (
     FORMAT_VERSION,
     Manifest,

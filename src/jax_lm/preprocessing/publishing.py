@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from jax_lm.preprocessing.atomic import write_text
+from jax_lm.files.atomic import write_text
 from jax_lm.preprocessing.features import column_names
 from jax_lm.preprocessing.manifest import (
     FileEntry,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import file_sha256
+from jax_lm.files.atomic import file_sha256
 from jax_lm.preprocessing.manifest import (
     is_intact,
     manifest_path,

@@ -9,7 +9,7 @@ import numpy as np
 
 from jax_lm.documents.base import DocumentSource
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import file_sha256, replacing
+from jax_lm.files.atomic import file_sha256, replacing
 from jax_lm.preprocessing.copies import without_copies
 from jax_lm.preprocessing.cutting.base import Cutting
 from jax_lm.preprocessing.cutting.blocks import cut_in_blocks

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import file_sha256
+from jax_lm.files.atomic import file_sha256
 from jax_lm.preprocessing.features import row_groups, schema_of
 from jax_lm.preprocessing.manifest import (
     FileEntry,

@@ -15,6 +15,7 @@ from jax_lm.checkpoints.layout import Progress
 from jax_lm.models.registry import count_parameters
 from jax_lm.objectives.base import RowDraws
 from jax_lm.sharding.mesh import make_mesh, row_shards
+from jax_lm.training.beginning.state import starting_weights
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData, open_data
 from jax_lm.training.gradient import trainable_parts
@@ -31,7 +32,6 @@ from jax_lm.training.memory.published import with_published_tokens
 from jax_lm.training.memory.remedies import remedies
 from jax_lm.training.memory.sizes import shown
 from jax_lm.training.plan import LENGTHS, Plan, make_plan
-from jax_lm.training.starting import starting_weights
 from jax_lm.training.summary import described_model, summarise
 from jax_lm.types import Batch
 

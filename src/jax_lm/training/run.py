@@ -10,16 +10,21 @@ from typing import NamedTuple
 
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints.hosts import first_decides, is_first
 from jax_lm.checkpoints.layout import Progress
 from jax_lm.checkpoints.writer import CheckpointWriter
 from jax_lm.models.low_rank import merged
 from jax_lm.sharding.mesh import make_mesh
 from jax_lm.sharding.placing import gathered
+from jax_lm.sharding.processes import first_decides, is_first
 from jax_lm.sharding.rules import on_mesh
 from jax_lm.trackers.console import say_line
 from jax_lm.trackers.environment import describe
-from jax_lm.training.beginning import Beginning, begin
+from jax_lm.training.beginning.begin import Beginning, begin
+from jax_lm.training.beginning.recorded import recorded
+from jax_lm.training.beginning.resuming import refuse_unknown_keys
+from jax_lm.training.beginning.state import (
+    keys_of,
+)
 from jax_lm.training.compilation import use_compilation_cache
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
@@ -30,18 +35,13 @@ from jax_lm.training.loop import Job, fit
 from jax_lm.training.measuring.histograms import make_histograms
 from jax_lm.training.measuring.throughput import Throughput, flops_per_token, peak_flops
 from jax_lm.training.memory.out_of_memory import out_of_memory_told
-from jax_lm.training.recorded import recorded
 from jax_lm.training.remote import kept_copy
-from jax_lm.training.resuming import refuse_unknown_keys
 from jax_lm.training.run_directory import (
     RunDirectory,
     open_run_directory,
 )
 from jax_lm.training.signals import stop_on_signal
 from jax_lm.training.stall import Watchdog
-from jax_lm.training.starting import (
-    keys_of,
-)
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import make_train_step
 from jax_lm.training.summary import summarise

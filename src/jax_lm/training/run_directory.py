@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from jax_lm.checkpoints import list_steps, newest_valid
-from jax_lm.checkpoints.hosts import first_decides, is_shared, together
 from jax_lm.documents.files.locations import protocol_of, without_secrets
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.locking import BeingMade, FolderLock
+from jax_lm.files.locking import BeingMade, FolderLock
 from jax_lm.remote.caching import place_of
 from jax_lm.remote.directory import RemoteDirectory, is_object_store
+from jax_lm.sharding.processes import first_decides, is_shared, together
 from jax_lm.trackers.jsonl import read_metrics
 
 

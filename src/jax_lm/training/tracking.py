@@ -1,14 +1,14 @@
 """The trackers of a run, as its configuration asks for them."""
 
-from jax_lm.checkpoints.hosts import is_first
 from jax_lm.checkpoints.layout import Progress
+from jax_lm.sharding.processes import is_first
 from jax_lm.trackers.base import Tracker
 from jax_lm.trackers.combined import CombinedTracker, open_trackers
 from jax_lm.trackers.environment import describe
 from jax_lm.trackers.wandb import WandbSettings
+from jax_lm.training.beginning.recorded import recorded
 from jax_lm.training.config import TrackingConfig, TrainConfig
 from jax_lm.training.plan import Plan
-from jax_lm.training.recorded import recorded
 from jax_lm.training.run_directory import RunDirectory
 
 

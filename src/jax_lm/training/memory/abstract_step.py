@@ -12,8 +12,8 @@ from jax_lm.objectives.span_corruption import SpanCorruptionConfig, lengths_for_
 from jax_lm.optimizers.build import make_optimizer
 from jax_lm.sharding.placing import batch_sharding
 from jax_lm.sharding.rules import on_mesh
+from jax_lm.training.beginning.state import abstract_state, keys_of, shardings_of
 from jax_lm.training.config import TrainConfig
-from jax_lm.training.starting import abstract_state, keys_of, shardings_of
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import make_train_step
 from jax_lm.types import Batch

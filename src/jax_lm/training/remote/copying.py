@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jax_lm.checkpoints.hosts import first_decides, is_first
 from jax_lm.checkpoints.retention import Retention
 from jax_lm.errors import JaxLMError
-from jax_lm.preprocessing.atomic import write_text
+from jax_lm.files.atomic import write_text
 from jax_lm.remote.directory import RemoteDirectory
+from jax_lm.sharding.processes import first_decides, is_first
 from jax_lm.training.remote.fetching import fetch_run
 from jax_lm.training.remote.sending import Sender
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jax_lm.checkpoints import step_directory
 from jax_lm.checkpoints.layout import CHECKSUMS
-from jax_lm.preprocessing.atomic import write_text
+from jax_lm.files.atomic import write_text
 
 LEDGER = "_uploaded.json"
 CHECKPOINTS = "checkpoints"

@@ -15,8 +15,8 @@ from jax_lm.checkpoints import Progress, read_config, read_progress, restore_arr
 from jax_lm.checkpoints.restoring import restore_fitting
 from jax_lm.dataclass_json import to_json
 from jax_lm.errors import JaxLMError, UsageError, nearest
+from jax_lm.training.beginning.state import restored_state, shardings_of
 from jax_lm.training.config import TrainConfig
-from jax_lm.training.starting import restored_state, shardings_of
 from jax_lm.training.state import OptimizerState, TrainState, optimizer_state_of
 
 MAY_CHANGE = (

@@ -6,18 +6,23 @@ from typing import NamedTuple
 import optax
 from jax.sharding import Mesh
 
-from jax_lm.checkpoints.hosts import first_decides, in_turn
 from jax_lm.checkpoints.layout import Progress
 from jax_lm.optimizers.build import make_optimizer
 from jax_lm.sharding.mesh import row_shards
+from jax_lm.sharding.processes import first_decides, in_turn
+from jax_lm.training.beginning.recorded import recorded
+from jax_lm.training.beginning.resuming import resumed_state, resumption
+from jax_lm.training.beginning.state import (
+    abstract_state,
+    first_state,
+    shardings_of,
+    starting_weights,
+)
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData, open_data
 from jax_lm.training.memory.out_of_memory import MemoryWatch
 from jax_lm.training.plan import Plan, make_plan
-from jax_lm.training.recorded import recorded
-from jax_lm.training.resuming import resumed_state, resumption
 from jax_lm.training.run_directory import RunDirectory, find_checkpoint
-from jax_lm.training.starting import abstract_state, first_state, shardings_of, starting_weights
 from jax_lm.training.state import TrainState
 
 Say = Callable[[str], None]

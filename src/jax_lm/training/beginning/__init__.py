@@ -1,0 +1,1 @@
+"""What a run begins with: fresh or given weights, or a checkpoint."""
