@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from jax_lm.errors import JaxLMError, UsageError
-from jax_lm.sharding import processes
+from jax_lm.sharding import processes as decisions
 from jax_lm.sharding.processes import check_written, first_decides, in_turn, mark_written
 from jax_lm.training.hosts import distributed
 
@@ -31,11 +31,11 @@ class Processes:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
         patch.setattr(jax, "process_count", lambda: 2)
-        patch.setattr(processes.distributed.global_state, "client", Store())
+        patch.setattr(decisions.distributed.global_state, "client", Store())
 
     def be(self, index: int) -> None:
         self._patch.setattr(jax, "process_index", lambda: index)
-        self._patch.setattr(hosts, "_decisions", itertools.count())
+        self._patch.setattr(decisions, "_decisions", itertools.count())
 
 
 @pytest.fixture
