@@ -1,11 +1,15 @@
 import logging
+import os
 import sys
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from jax_lm.checkpoints import (
@@ -18,8 +22,10 @@ from jax_lm.checkpoints import (
     save_checkpoint,
     saving,
     verify_checkpoint,
+    verifying,
 )
 from jax_lm.checkpoints.arrays import out_of_reach, silence_orbax
+from jax_lm.checkpoints.verifying import DamagedCheckpoint
 from jax_lm.errors import JaxLMError
 from jax_lm.models.gpt2 import GPT2, GPT2Config
 
@@ -104,6 +110,77 @@ def test_missing_and_added_files_are_named(tmp_path: Path, model: GPT2) -> None:
         verify_checkpoint(directory)
 
 
+@pytest.mark.parametrize("number", [5, 13, 116])  # EIO, EACCES, ESTALE
+def test_what_cannot_be_read_is_not_called_damaged(
+    number: int, tmp_path: Path, model: GPT2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, model, 1)
+    directory = save(tmp_path, model, 2)
+
+    def refused(path: Path) -> str:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(verifying, "file_sha256", refused)
+    with pytest.raises(JaxLMError, match=f"cannot be checked .*{os.strerror(number)}") as error:
+        newest_valid(tmp_path, lambda line: pytest.fail(line))
+    assert not isinstance(error.value, DamagedCheckpoint)
+    assert str(directory) in str(error.value)
+
+
+def test_files_of_an_unreadable_folder_are_not_called_missing(
+    tmp_path: Path, model: GPT2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, scan = save(tmp_path, model, 1), os.scandir
+
+    def refused(path: Any) -> Any:
+        if Path(path).name == "model":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(JaxLMError, match=r"cannot be checked .*Permission denied: .*model"):
+        verify_checkpoint(directory)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "{"])
+def test_checksums_of_another_form_are_damage(text: str, tmp_path: Path, model: GPT2) -> None:
+    directory = save(tmp_path, model, 1)
+    (directory / "checksums.json").write_text(text)
+    with pytest.raises(DamagedCheckpoint):
+        verify_checkpoint(directory)
+
+
+def test_files_are_hashed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sha256, four = verifying.file_sha256, Barrier(4)
+
+    def together(path: Path) -> str:
+        four.wait(timeout=20)
+        return sha256(path)
+
+    for name in ("one", "two", "three", "four"):
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(verifying, "file_sha256", together)
+    verifying.write_checksums(tmp_path)
+    (tmp_path / "two").write_text("too")
+    with pytest.raises(DamagedCheckpoint, match=r"damaged checkpoint: two$"):
+        verify_checkpoint(tmp_path)
+
+
+def test_one_process_removes_the_older_ones(
+    tmp_path: Path, model: GPT2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, model, 1)
+    newest = save(tmp_path, model, 2)
+    monkeypatch.setattr(saving, "begin_checkpoint", lambda *_: None)
+    monkeypatch.setattr(saving, "complete_checkpoint", lambda *_: newest)
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    save(tmp_path, model, 2, keep=1)
+    assert list_steps(tmp_path) == [1, 2]
+    monkeypatch.setattr(jax, "process_index", lambda: 0)
+    save(tmp_path, model, 2, keep=1)
+    assert list_steps(tmp_path) == [2]
+
+
 def test_a_failed_save_leaves_the_older_one_whole(
     tmp_path: Path, model: GPT2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,14 +201,14 @@ def test_a_save_that_fails_half_begun_leaves_nothing(
     tmp_path: Path, model: GPT2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The weights are on their way when the optimizer's state cannot be written."""
-    older, begin = save(tmp_path, model, 1), saving._checkpointer
+    older, begin = save(tmp_path, model, 1), ocp.StandardCheckpointer.save
 
-    def full(name: str) -> object:
-        if name == "optimizer":
+    def full(checkpointer: Any, directory: Path, *rest: Any) -> None:
+        if directory.name == "optimizer":
             raise OSError(28, "No space left on device")
-        return begin(name)
+        begin(checkpointer, directory, *rest)
 
-    monkeypatch.setattr(saving, "_checkpointer", full)
+    monkeypatch.setattr(ocp.StandardCheckpointer, "save", full)
     with pytest.raises(OSError, match="No space left"):
         save(tmp_path, model, 2)
     verify_checkpoint(older)

@@ -193,20 +193,82 @@ def test_another_metric_finds_its_own_best(
     assert read_best(tmp_path).step == 2  # type: ignore[union-attr]
 
 
-def test_what_lies_past_the_step_to_go_on_from_is_removed(
-    tmp_path: Path, open_writer: Callable[..., CheckpointWriter]
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_what_lies_past_the_step_to_go_on_from_is_set_aside(
+    tmp_path: Path, said: list[str], open_writer: Callable[..., CheckpointWriter]
 ) -> None:
     """Else a damaged newest checkpoint would count as the newest that is kept."""
     save_all(open_writer(keep=3, best="val/loss"), {1: 3.0, 2: 2.5, 3: 2.0})
     (tmp_path / "_step-00000004.tmp" / "model").mkdir(parents=True)
     writer = open_writer(resume_step=2, keep=1, best="val/loss")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "best.json",
-        "step-00000001",
-        "step-00000002",
-    ]
+    kept = ["best.json", "step-00000001", "step-00000002"]
+    assert names(tmp_path) == ["_step-00000003.damaged", *kept]
+    assert "step 3 lies past" in said[0] and "_step-00000003.damaged" in said[0]
+    verify_checkpoint(tmp_path / "_step-00000003.damaged")
     assert writer.improves({"val/loss": 2.4})
     assert not writer.improves({"val/loss": 2.6})
+    open_writer(resume_step=2, keep=2)
+    assert names(tmp_path) == ["_step-00000003.damaged-before", *kept]
+    open_writer(resume_step=2, keep=2)
+    assert names(tmp_path) == kept
+    assert len(said) == 1
+
+
+def test_a_start_where_checkpoints_lie_is_refused(
+    tmp_path: Path, open_writer: Callable[..., CheckpointWriter]
+) -> None:
+    save_all(open_writer(), {1: 3.0, 2: 2.5})
+    with pytest.raises(JaxLMError, match=r"holds checkpoints, the newest of step 2: .*resume_step"):
+        open_writer()
+    assert list_steps(tmp_path) == [1, 2]
+
+
+def full_disk(*_: Any, **__: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_best_json_that_cannot_be_written_fails_no_save(
+    tmp_path: Path,
+    said: list[str],
+    open_writer: Callable[..., CheckpointWriter],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer = open_writer(keep=1, best="val/loss")
+    save_all(writer, {1: 3.0})
+    monkeypatch.setattr(writer_module, "write_best", full_disk)
+    save_all(writer, {2: 2.0})
+    complaint = "step 2 is saved, but best.json could not be written: No space left on device"
+    assert said == [complaint]
+    assert list_steps(tmp_path) == [1, 2]  # the one that best.json still names is kept
+    assert read_best(tmp_path).step == 1  # type: ignore[union-attr]
+    assert writer.save(state_of(2), at(2), {}, {"val/loss": 2.0})  # on this thread
+    assert said == [complaint] * 2
+    monkeypatch.undo()
+    assert not writer.improves({"val/loss": 2.5})
+    save_all(writer, {3: 2.5})
+    assert read_best(tmp_path).step == 2  # type: ignore[union-attr]
+    assert list_steps(tmp_path) == [2, 3]
+
+
+def test_older_ones_that_cannot_be_removed_fail_no_save(
+    tmp_path: Path,
+    said: list[str],
+    open_writer: Callable[..., CheckpointWriter],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer = open_writer(keep=1)
+    save_all(writer, {1: 3.0})
+    monkeypatch.setattr(writer_module, "remove_older", full_disk)
+    save_all(writer, {2: 2.0})
+    assert writer.save(state_of(2), at(2), {})
+    complaint = "step 2 is saved, but older ones could not be removed: No space left on device"
+    assert said == [complaint] * 2
+    monkeypatch.undo()
+    save_all(writer, {3: 2.0})
+    assert list_steps(tmp_path) == [3]
 
 
 def test_a_saved_step_is_evaluated_later(

@@ -247,3 +247,12 @@ def test_what_is_a_store() -> None:
     with pytest.raises(JaxLMError, match="--run-dir https://host/run: a run cannot be written"):
         open_run_directory("https://user:secret@host/run")
     assert local_features("memory://bucket/*.jsonl") == "memory://bucket/*.jsonl"
+
+
+def test_a_later_step_that_appears_meanwhile_is_left_alone(store: Any) -> None:
+    def act(run: Path, changed: Callable[[], None]) -> None:
+        store.pipe("/bucket/runs/one/checkpoints/step-00000050/checksums.json", b"{}")
+        trained(10)(run, changed)
+
+    run_here(act)
+    assert stored_steps(store) == [10, 50]

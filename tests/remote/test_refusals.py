@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.remote.test_copies import write_checkpoint
 
 from jax_lm.checkpoints import list_steps
 from jax_lm.cli.main import main
@@ -22,6 +21,7 @@ from tests.conftest import TinyFeatures
 from tests.faults.tiny_run import wait_until
 from tests.google_storage import running_server
 from tests.remote.buckets import google_bucket, google_store
+from tests.remote.test_copies_of_runs import write_checkpoint
 
 RUN = "gs://kept/run"
 

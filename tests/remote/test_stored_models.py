@@ -7,13 +7,13 @@ from typing import Any
 
 import fsspec
 import pytest
-from tests.remote.test_copies import write_checkpoint
 
 from jax_lm.checkpoints import list_steps
 from jax_lm.checkpoints.layout import step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.preprocessing.remote_features import local_features
 from jax_lm.pretrained.remote_models import local_model
+from tests.remote.test_copies_of_runs import write_checkpoint
 
 RUN = "memory://models/run"
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 DEVICES = 8
-ROWS, LENGTH, LAYERS, EMBED, HEADS = 16, 8, 3, 64, 4
+ROWS, LENGTH, LAYERS, EMBED, HEADS = 32, 8, 3, 64, 4
 COLLECTIVE = re.compile(
     r"= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(-start)?\("
 )
@@ -81,6 +81,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             first = put(make_batch(config.model.kind, case["vocab_size"], 0))
             found["collectives"] = collectives(step.lower(state, first).compile().as_text())
             found["largest_parameter"] = _largest_parameter(state.model)
+            found["outside"] = [leaf.shape for leaf in _leaves(state.model, stacked=False)]
         losses = []
         for index in range(case.get("steps", 20)):
             batch = put(make_batch(config.model.kind, case["vocab_size"], index))
@@ -120,14 +121,15 @@ def _bytes(state: Any) -> int:
 
 
 def _largest_parameter(model: Any) -> int:
-    """Elements of the largest parameter of one layer, or outside the stack."""
+    """Elements of the largest parameter of one layer of the stack."""
+    return max(leaf.size // LAYERS for leaf in _leaves(model, stacked=True))
+
+
+def _leaves(model: Any, *, stacked: bool) -> list[Any]:
     import jax
 
-    sizes = [
-        leaf.size // (LAYERS if "blocks" in jax.tree_util.keystr(path) else 1)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(model)
-    ]
-    return max(sizes)
+    leaves = jax.tree_util.tree_leaves_with_path(model)
+    return [leaf for path, leaf in leaves if ("blocks" in jax.tree_util.keystr(path)) == stacked]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import atexit
 import itertools
-from pathlib import Path
+import threading
+import time
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import pytest
 
 from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.sharding import processes as decisions
-from jax_lm.sharding.processes import check_written, first_decides, in_turn, mark_written
+from jax_lm.sharding.processes import all_or_none, first_decides, in_turn
 from jax_lm.training.hosts import distributed
 
 
@@ -22,6 +23,9 @@ class Store(dict[str, str]):
         self[key] = value
 
     def blocking_key_value_get(self, key: str, _milliseconds: int) -> str:
+        deadline = time.monotonic() + 20
+        while key not in self and time.monotonic() < deadline:
+            time.sleep(0.001)
         return self[key]
 
 
@@ -60,17 +64,37 @@ def test_all_get_what_the_first_decides(processes: Processes) -> None:
     assert in_turn(lambda: "found") == "found"
 
 
-def test_a_checkpoint_without_the_shards_of_all_is_refused(
-    processes: Processes, tmp_path: Path
+@pytest.mark.parametrize("failing", [None, 0, 1])
+def test_what_fails_in_one_counts_in_none(
+    failing: int | None, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    processes.be(0)
-    mark_written(tmp_path)
-    with pytest.raises(JaxLMError, match="process 1 could not write its shards"):
-        check_written(tmp_path)
-    processes.be(1)
-    mark_written(tmp_path)
-    check_written(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(jax, "process_index", lambda: int(threading.current_thread().name))
+    outcomes: dict[int, Exception | None] = {}
+
+    def act(index: int) -> None:
+        try:
+            with all_or_none("first"):
+                if index == failing:
+                    fail()
+            outcomes[index] = None
+        except (OSError, JaxLMError) as error:
+            outcomes[index] = error
+
+    threads = [threading.Thread(target=act, args=(index,), name=str(index)) for index in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    if failing is None:
+        assert outcomes == {0: None, 1: None}
+    else:
+        assert isinstance(outcomes[failing], OSError)
+        assert str(outcomes[1 - failing]) == f"process {failing}: the disk is full"
+
+
+def test_one_process_alone_fails_as_it_does() -> None:
+    with pytest.raises(OSError, match="the disk is full"), all_or_none("alone"):
+        fail()
 
 
 class Watch:

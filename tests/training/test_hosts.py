@@ -13,6 +13,7 @@ import pytest
 
 from jax_lm.checkpoints import list_steps
 from tests.conftest import TinyFeatures
+from tests.faults.tiny_run import MARKED
 from tests.training.several_processes import (
     command,
     environment,
@@ -117,14 +118,26 @@ def test_a_signal_to_one_stops_both(
 
 @pytest.mark.slow
 def test_a_signal_in_an_evaluation_stops_both(tiny_features: TinyFeatures, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    long = ("--evaluation.batch-size=2", "--evaluation.max-rows=100000", "--evaluation.every=1")
-    with started(command(tiny_features, run, "--steps=1000", *long)) as processes:
-        wait_until((run / "config.json").exists, processes)
-        time.sleep(3)
-        processes[0].send_signal(signal.SIGUSR1)
+    """Both leave the evaluation, and make up for it when they go on."""
+    run, mark = tmp_path / "run", tmp_path / "mark"
+    more = ("--steps=8", "--evaluation.every=4", "--evaluation.batch-size=2")
+    more += ("--evaluation.sample-tokens=0", "--checkpoint.every=8")
+    words = command(tiny_features, run, *more)
+    words[1:3] = MARKED, "evaluation", str(mark)  # in the place of -m jax_lm
+    with started(words) as processes:
+        wait_until(mark.exists, processes)
+        processes[1].send_signal(signal.SIGUSR1)
         found = outcome(processes, seconds=90)
     assert [one[0] for one in found] == [75, 75], found
+    assert list_steps(run / "checkpoints") == [4]
+    assert "val/loss" not in numbers(run)[-1]
+    run_together(command(tiny_features, run, *more, "--resume=auto"))
+    whole = tmp_path / "whole"
+    run_alone(command(tiny_features, whole, *more))
+    assert numbers(run) == numbers(whole)
+    assert [row["step"] for row in numbers(run) if "val/loss" in row] == [0, 4, 8]
+    weights = "final/model.safetensors"
+    assert (run / weights).read_bytes() == (whole / weights).read_bytes()
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ CHECKSUMS = "checksums.json"
 CONFIG = "config.json"
 EVALUATION = "evaluation.json"
 PROGRESS = "progress.json"
+DAMAGED, DAMAGED_BEFORE = ".damaged", ".damaged-before"
+"""Ends of the names of checkpoints that this start, or the one before, has set aside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,21 @@ def remove_checkpoint(directory: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
         directory.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def set_aside(directory: Path) -> Path:
+    """Take a checkpoint out of the row without losing it; gives where it lies now."""
+    aside = directory.with_name(f"_{directory.name}{DAMAGED}")
+    directory.rename(aside)
+    return aside
+
+
+def forget_set_aside(checkpoints: Path) -> None:
+    """Remove what was set aside two starts ago, and let what was at the last one grow older."""
+    for path in checkpoints.glob(f"_step-*{DAMAGED_BEFORE}"):
+        remove_tree(path)
+    for path in checkpoints.glob(f"_step-*{DAMAGED}"):
+        path.rename(path.with_suffix(DAMAGED_BEFORE))
 
 
 def remove_leftovers(checkpoints: Path) -> None:

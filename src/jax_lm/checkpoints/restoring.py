@@ -1,6 +1,6 @@
 """Arrays of a checkpoint, read straight into their shards, whatever the mesh they come from."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,28 @@ def restore_arrays(directory: Path, like: Tree) -> Tree:
     with ocp.StandardCheckpointer() as checkpointer:
         restored = checkpointer.restore(directory.absolute(), wanted)
     tree: Tree = jax.tree.unflatten(jax.tree.structure(like), [restored[name] for name in wanted])
+    return tree
+
+
+def restore_overlaid(directories: Sequence[Path], like: Tree) -> Tree:
+    """Read each array from the first directory that has it.
+
+    Args:
+        directories: as in ``restore_arrays``; those that do not exist are passed over.
+        like: as in ``restore_arrays``.
+
+    Raises:
+        JaxLMError: together they do not hold the arrays of ``like``.
+    """
+    shapes = {one: stored_shapes(one) for one in reversed(directories) if one.is_dir()}
+    place = {name: directory for directory, names in shapes.items() for name in names}
+    found = {name: shapes[directory][name] for name, directory in place.items()}
+    _refuse_other_shapes(directories[-1], found, wanted_shapes(like))
+    leaves, read = by_path(like), dict[str, Any]()
+    for directory in shapes:
+        here = {name: leaf for name, leaf in leaves.items() if place[name] == directory}
+        read |= _restore_some(directory, here)
+    tree: Tree = jax.tree.unflatten(jax.tree.structure(like), [read[name] for name in leaves])
     return tree
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -114,11 +114,12 @@ def best_of(step: int, metric: str | None, metrics: Mapping[str, float] | None) 
 
 
 def remove_older(
-    checkpoints: Path, *, keep: int, keep_every: int | None = None, best: int | None = None
+    checkpoints: Path, *, keep: int, keep_every: int | None = None, best: Collection[int] = ()
 ) -> None:
     """Remove all checkpoints but the newest ``keep``, those of ``keep_every`` and the best."""
-    for step in superfluous(list_steps(checkpoints), keep, keep_every, best):
-        remove_checkpoint(step_directory(checkpoints, step))
+    for step in superfluous(list_steps(checkpoints), keep, keep_every, None):
+        if step not in best:
+            remove_checkpoint(step_directory(checkpoints, step))
 
 
 def superfluous(

@@ -23,10 +23,11 @@ from jax_lm.checkpoints.layout import (
 )
 from jax_lm.checkpoints.retention import remove_older
 from jax_lm.checkpoints.verifying import write_checksums
-from jax_lm.errors import JaxLMError
 from jax_lm.files.atomic import sync
 from jax_lm.sharding import processes
 
+SLOWEST_SECONDS = 3600
+"""Within which all processes must have written: a terabyte each, at 300 MB a second."""
 _numbers = itertools.count()
 
 
@@ -53,23 +54,32 @@ def begin_checkpoint(checkpoints: Path, state: Any, progress: Progress) -> Begun
 
     Raises:
         OSError: it cannot be written there.
+        JaxLMError: another process could not begin; then none has.
     """
     silence_orbax()
+    number = next(_numbers)  # first of all: it names what processes wait for, in all of them
     temporary = temporary_directory(checkpoints, progress.step)
-    processes.together(lambda: _make_anew(checkpoints, temporary))
-    begun: list[ocp.StandardCheckpointer] = []
+    checkpointers: list[ocp.StandardCheckpointer] = []
+    arrays: dict[str, Any] = {}
     try:
-        for name, tree in _parts(state).items():
-            begun.append(_checkpointer(name))
-            arrays = by_path(out_of_reach(tree))
-            begun[-1].save((temporary / name).absolute(), arrays)
+        # Orbax's barriers wait for every process that began, so that none may before all can.
+        with processes.all_or_none(f"save-{number}-prepared"):
+            if processes.is_first():
+                _make_anew(checkpoints, temporary)
+            for name, tree in _parts(state).items():
+                arrays[name] = by_path(out_of_reach(tree))
+                checkpointers.append(_checkpointer(name))
+        with processes.all_or_none(f"save-{number}-begun"):
+            for name, checkpointer in zip(arrays, checkpointers, strict=True):
+                checkpointer.save((temporary / name).absolute(), arrays[name])
     except BaseException:
         with suppress(Exception):
-            _finish(begun)
-        remove_tree(temporary)
+            _finish(checkpointers)
+        if processes.is_first():
+            remove_tree(temporary)
         raise
     final = step_directory(checkpoints, progress.step)
-    return BegunCheckpoint(progress, temporary, final, tuple(begun), next(_numbers))
+    return BegunCheckpoint(progress, temporary, final, tuple(checkpointers), number)
 
 
 def complete_checkpoint(
@@ -83,28 +93,23 @@ def complete_checkpoint(
         metrics: held-out metrics of this step, where it was evaluated.
 
     Raises:
-        Exception: whatever went wrong; nothing is left under the final name.
+        Exception: whatever went wrong, in all processes or in none; nothing is left under the
+            final name.
     """
     temporary, final = begun.temporary, begun.final
     try:
-        try:
+        with processes.all_or_none(f"save-{begun.number}-written"):
             _finish(begun.checkpointers)
-            processes.mark_written(temporary)
-        finally:
-            processes.meet(f"written-{begun.number}")
-        if processes.is_first():
-            processes.check_written(temporary)
-            write_json(temporary, begun.progress, config, metrics)
-            write_checksums(temporary)
-            _sync(temporary)
-            remove_checkpoint(final)
-            temporary.rename(final)
+        with processes.all_or_none(f"save-{begun.number}-complete"):
+            if processes.is_first():
+                write_json(temporary, begun.progress, config, metrics)
+                write_checksums(temporary)
+                _sync(temporary)
+                remove_checkpoint(final)
+                temporary.rename(final)
     finally:
         if processes.is_first():
             remove_tree(temporary)
-        processes.meet(f"complete-{begun.number}")
-    if not final.is_dir():
-        raise JaxLMError("process 0 could not complete it")
     return final
 
 
@@ -124,7 +129,8 @@ def save_checkpoint(
     """
     state = {"model": model, "optimizer": optimizer}
     final = complete_checkpoint(begin_checkpoint(checkpoints, state, progress), config)
-    remove_older(checkpoints, keep=keep)
+    if processes.is_first():
+        remove_older(checkpoints, keep=keep)
     return final
 
 
@@ -159,8 +165,10 @@ def _fields(state: Any) -> dict[str, Any]:
 
 def _checkpointer(name: str) -> ocp.StandardCheckpointer:
     # Several write at once: their barriers need different names.
-    options = ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=name)
-    return ocp.StandardCheckpointer(multiprocessing_options=options)
+    return ocp.StandardCheckpointer(
+        async_options=ocp.AsyncOptions(timeout_secs=SLOWEST_SECONDS),
+        multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=name),
+    )
 
 
 def _finish(checkpointers: Iterable[ocp.StandardCheckpointer]) -> None:

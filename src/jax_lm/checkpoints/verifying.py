@@ -1,15 +1,24 @@
 """Checksums of a checkpoint, and the newest one that they confirm."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from jax_lm.checkpoints.layout import CHECKSUMS, list_steps, step_directory
 from jax_lm.errors import JaxLMError
 from jax_lm.files.atomic import file_sha256
 
+HASHED_AT_ONCE = 8
+"""Files; hashing lets other threads of Python run."""
+ABSENT = FileNotFoundError, NotADirectoryError, IsADirectoryError
 COMPLETE = re.compile(rf"checkpoints/step-(\d+)/{re.escape(CHECKSUMS)}")
+
+
+class DamagedCheckpoint(JaxLMError):
+    """Files of a checkpoint are missing, changed or added."""
 
 
 def write_checksums(directory: Path) -> None:
@@ -21,18 +30,26 @@ def verify_checkpoint(directory: Path) -> None:
     """Check every file against its checksum.
 
     Raises:
-        JaxLMError: a file is missing, damaged or was added; all are named.
+        DamagedCheckpoint: a file is missing, damaged or was added; all are named.
+        JaxLMError: a file cannot be read, which says nothing about what it holds.
     """
     try:
-        expected = json.loads((directory / CHECKSUMS).read_text())
+        expected = dict(json.loads((directory / CHECKSUMS).read_text()))
         found = _checksums(directory)
-    except (OSError, ValueError) as error:
-        raise JaxLMError(f"{directory}: no readable {CHECKSUMS} and files: {error}") from error
+    except (*ABSENT, ValueError, TypeError) as error:
+        raise DamagedCheckpoint(
+            f"{directory}: no readable {CHECKSUMS} and files: {error}"
+        ) from error
+    except OSError as error:
+        raise JaxLMError(
+            f"{directory}: the checkpoint cannot be checked ({error}): nothing is known of its "
+            "state: mend the disk or its permissions, and try again"
+        ) from error
     wrong = sorted(
         name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
     )
     if wrong:
-        raise JaxLMError(f"{directory}: damaged checkpoint: {', '.join(wrong)}")
+        raise DamagedCheckpoint(f"{directory}: damaged checkpoint: {', '.join(wrong)}")
 
 
 def complete_steps(names: Iterable[str]) -> list[int]:
@@ -48,14 +65,14 @@ def newest_valid(checkpoints: Path, say: Callable[[str], None]) -> Path | None:
     """The newest checkpoint that verifies; damaged ones are named, never passed over in silence.
 
     Raises:
-        JaxLMError: there are checkpoints and none verifies.
+        JaxLMError: there are checkpoints and none verifies, or one cannot be read.
     """
     steps = list_steps(checkpoints)
     for step in reversed(steps):
         directory = step_directory(checkpoints, step)
         try:
             verify_checkpoint(directory)
-        except JaxLMError as error:
+        except DamagedCheckpoint as error:
             say(f"refused {error}")
         else:
             return directory
@@ -68,9 +85,17 @@ def newest_valid(checkpoints: Path, say: Callable[[str], None]) -> Path | None:
 
 
 def _checksums(directory: Path) -> dict[str, str]:
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {
-        path.relative_to(directory).as_posix(): file_sha256(path)
-        for path in files
-        if path.name != CHECKSUMS
-    }
+    files = [path for path in _files(directory) if path.name != CHECKSUMS]
+    names = [path.relative_to(directory).as_posix() for path in files]
+    with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
+        return dict(zip(names, pool.map(file_sha256, files), strict=True))
+
+
+def _files(directory: Path) -> list[Path]:
+    """All files below; unlike a glob it does not leave out those of an unreadable folder."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    found = os.walk(directory, onerror=refuse)
+    return sorted(Path(folder, name) for folder, _, names in found for name in names)

@@ -2,18 +2,21 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from jax_lm.checkpoints.layout import (
     Progress,
+    forget_set_aside,
     list_steps,
-    remove_checkpoint,
     remove_leftovers,
+    set_aside,
     step_directory,
 )
 from jax_lm.checkpoints.retention import (
+    BEST,
     Best,
     Retention,
     best_of,
@@ -49,20 +52,25 @@ class CheckpointWriter:
         Args:
             checkpoints: the directory of all checkpoints; it need not exist yet.
             retention: what is kept.
-            resume_step: the step that training goes on from; None: it starts. Later checkpoints
-                failed verification, or that step would not be it; they are removed.
+            resume_step: the step that training goes on from; None: it starts, in a directory
+                without checkpoints. Later ones failed verification, or that step would not be it:
+                they are set aside as ``_step-N.damaged`` until the start after the next.
             saved: called on another thread when a checkpoint is complete and older ones removed.
-            say: receives a sentence about a save that failed, on another thread.
+            say: receives a sentence about what was set aside, a save that failed, or older
+                checkpoints that could not be removed; the latter two on another thread.
+
+        Raises:
+            JaxLMError: there are checkpoints, and no step to go on from is given.
         """
         self._checkpoints, self._retention, self._say = checkpoints, retention, say
         self._saved, self._tell_saved = resume_step, saved
         self._thread: threading.Thread | None = None
         self._failure: JaxLMError | None = None
-        processes.first_decides(lambda: self._clear(resume_step or 0))
-        metric = retention.best
-        self._best: Best | None = None if metric is None else find_best(checkpoints, metric)
-        if self._best is not None and processes.is_first():
-            write_best(checkpoints, self._best)
+        processes.first_decides(lambda: self._clear(resume_step))
+        self._best = self._find_best()
+        self._named: Best | None = None
+        if processes.is_first():
+            self._name_best(resume_step)
 
     def __enter__(self) -> Self:
         """The writer itself."""
@@ -177,11 +185,35 @@ class CheckpointWriter:
         """Wait for the save under way; a failed one has been told."""
         self._join()
 
-    def _clear(self, resume_step: int) -> None:
+    def _clear(self, resume_step: int | None) -> None:
+        steps = list_steps(self._checkpoints)
+        if steps and resume_step is None:
+            raise JaxLMError(
+                f"{self._checkpoints} holds checkpoints, the newest of step {steps[-1]}: go on "
+                "from one of them (resume_step), or choose another directory"
+            )
         remove_leftovers(self._checkpoints)
-        for step in list_steps(self._checkpoints):
-            if step > resume_step:
-                remove_checkpoint(step_directory(self._checkpoints, step))
+        forget_set_aside(self._checkpoints)
+        for step in steps:
+            if resume_step is not None and step > resume_step:
+                aside = set_aside(step_directory(self._checkpoints, step))
+                self._say(
+                    f"step {step} lies past the step to go on from: it is set aside as {aside}, "
+                    "until the start after the next"
+                )
+
+    def _find_best(self) -> Best | None:
+        """As the first process sees it, so that all judge alike what is better."""
+        metric = self._retention.best
+        if metric is None:
+            return None
+
+        def found() -> dict[str, Any] | None:
+            best = find_best(self._checkpoints, metric)
+            return None if best is None else asdict(best)
+
+        values = processes.first_decides(found)
+        return None if values is None else Best(**values)
 
     def _join(self) -> None:
         if self._thread is not None:
@@ -197,26 +229,48 @@ class CheckpointWriter:
         step = begun.progress.step
         try:
             complete_checkpoint(begun, config, metrics)
-            self._saved = step
-            self._keep(step, metrics)
-            self._tell_saved()
         except Exception as error:
             self._fail(step, error)
+            return
+        self._saved = step
+        self._keep(step, metrics)
+        self._try(step, "that could not be passed on", self._tell_saved)
 
     def _keep(self, step: int, metrics: Mapping[str, float] | None) -> None:
         """Call a saved step the best where it is, and remove what need not be kept."""
         candidate = best_of(step, self._retention.best, metrics)
         if candidate is not None and candidate.is_better_than(self._best):
             self._best = candidate
-            if processes.is_first():
-                write_best(self._checkpoints, candidate)
         if processes.is_first():
-            remove_older(
-                self._checkpoints,
-                keep=self._retention.keep,
-                keep_every=self._retention.keep_every,
-                best=None if self._best is None else self._best.step,
-            )
+            self._name_best(step)
+            self._try(step, "older ones could not be removed", self._remove_older)
+
+    def _name_best(self, step: int | None) -> None:
+        """Write ``best.json``, unless it names the best; what fails is tried at the next save."""
+        best = self._best
+        if best is None or best == self._named:
+            return
+
+        def name() -> None:
+            write_best(self._checkpoints, best)
+            self._named = best
+
+        self._try(step, f"{BEST} could not be written", name)
+
+    def _remove_older(self) -> None:
+        remove_older(
+            self._checkpoints,
+            keep=self._retention.keep,
+            keep_every=self._retention.keep_every,
+            best=[best.step for best in (self._best, self._named) if best is not None],
+        )
+
+    def _try(self, step: int | None, failed: str, act: Callable[[], None]) -> None:
+        """Do what follows a save; where it fails the save stands, and that is said."""
+        try:
+            act()
+        except Exception as error:
+            self._say(f"step {step} is saved, but {failed}: {reason_of(error)}")
 
     def _fail(self, step: int, error: Exception) -> None:
         reason = reason_of(error)

@@ -45,7 +45,7 @@ class RowScorer:
         """Scores of every subset.
 
         Args:
-            model: replicated over the mesh.
+            model: on the mesh, replicated or in shards.
             rows: held-out rows.
             max_rows: score only the first so many.
             should_stop: asked between batches; True ends early.

@@ -2,8 +2,9 @@
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +15,10 @@ from jax_lm.loading.dataset import Order, RowOrder
 from jax_lm.loading.rows import RowSource
 from jax_lm.objectives.base import Objective, RowDraws
 from jax_lm.types import Batch
+
+POLL_SECONDS = 0.5
+"""How often somebody who waits for a batch may think better of it."""
+CLOSE_SECONDS = 5.0
 
 
 class Loader:
@@ -60,21 +65,46 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches, without end; ``position`` counts a batch once it is handed out."""
+        while (batch := self.next()) is not None:
+            yield batch
+
+    def next(self, *, until: Callable[[], bool] = lambda: False) -> Batch | None:
+        """The next batch; ``position`` then counts it.
+
+        Args:
+            until: asked while there is none yet; once true, nothing is waited for any longer.
+
+        Returns:
+            None where ``until`` ended the wait.
+
+        Raises:
+            Exception: what reading or preparing the batch raised.
+        """
         while True:
-            item = self._queue.get()
+            try:
+                item = self._queue.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                if until():
+                    return None
+                continue
             if isinstance(item, Exception):
                 raise item
             self.position += self._batch_size
-            yield item
+            return item
 
     def rows_at(self, position: int) -> list[int]:
         """Row indices of the whole batch that starts at ``position``."""
         return [int(row) for row in self._order.rows(position, position + self._batch_size)]
 
     def close(self) -> None:
-        """Stop the thread; calling it again does nothing."""
+        """Stop the thread; calling it again does nothing.
+
+        A thread that a disk keeps waiting is left to itself after a while: it ends with the
+        process.
+        """
         self._closed.set()
-        while self._thread.is_alive():
+        deadline = monotonic() + CLOSE_SECONDS
+        while self._thread.is_alive() and monotonic() < deadline:
             try:
                 self._queue.get(timeout=0.05)
             except queue.Empty:

@@ -7,7 +7,7 @@ gradients and updates are dropped, which saves nothing.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from jax_lm.optimizers.patterns import (
     without_layers,
 )
 
+Tree = TypeVar("Tree")
 FACTORS = ("a", "b")
 """Names of the arrays that low-rank adaptation trains."""
 
@@ -64,13 +65,15 @@ def without_frozen_layers(freeze: Sequence[str]) -> optax.GradientTransformation
     What is dropped becomes -0.0, which added to any number leaves its bits as they are (0.0 would
     turn -0.0 into 0.0).
     """
+    return optax.stateless(lambda updates, _params: drop_frozen_layers(updates, freeze))
 
-    def update(updates: Any, _params: Any) -> Any:
-        return jax.tree_util.tree_map_with_path(
-            lambda path, leaf: _without_layers(freeze, dotted(path), leaf), updates
-        )
 
-    return optax.stateless(update)
+def drop_frozen_layers(gradients: Tree, freeze: Sequence[str]) -> Tree:
+    """Gradients or updates without those of the layers that patterns freeze."""
+    dropped: Tree = jax.tree_util.tree_map_with_path(
+        lambda path, leaf: _without_layers(freeze, dotted(path), leaf), gradients
+    )
+    return dropped
 
 
 def _without_layers(

@@ -12,11 +12,11 @@ import numpy as np
 
 from jax_lm.checkpoints import (
     read_config,
-    restore_arrays,
     save_model,
     stored_arrays,
     verify_checkpoint,
 )
+from jax_lm.checkpoints.restoring import restore_overlaid
 from jax_lm.dataclass_json import from_json, to_json
 from jax_lm.errors import JaxLMError
 from jax_lm.huggingface.convert import ShardingOf, leaves_by_path
@@ -51,8 +51,7 @@ def read_own(directory: Path, sharding_of: ShardingOf | None = None) -> Any:
         model = jax.eval_shape(partial(with_low_rank, config=lora), jax.random.key(0), model)
     if sharding_of is not None:
         model = jax.tree.map(_placed, model, sharding_of(model))
-    average = directory / AVERAGE
-    read = restore_arrays(average if average.is_dir() else directory / ARRAYS, model)
+    read = restore_overlaid((directory / AVERAGE, directory / ARRAYS), model)
     return merged(read) if lora.rank else read
 
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ LOG_IN = {
     "hf": "hf auth login, or HF_TOKEN",
 }
 PROBE = "_writable"
+TIMES = ("mtime", "LastModified", "last_modified", "created")
+"""Under which drivers give a file's time of writing."""
 
 
 def is_object_store(place: str) -> bool:
@@ -45,6 +48,8 @@ class StoredFile(NamedTuple):
     """Etag, generation or time of writing, whatever there is."""
     md5: str | None
     """Base64, where the store keeps it."""
+    written: datetime | None = None
+    """With its time zone, where the driver gives it."""
 
 
 class RemoteDirectory:
@@ -192,4 +197,6 @@ def _md5(path: Path) -> str:
 
 def _stored(info: Mapping[str, Any]) -> StoredFile:
     version = " ".join(f"{key}={info[key]}" for key in STAMPS if info.get(key))
-    return StoredFile(int(info.get("size") or 0), version, info.get("md5Hash"))
+    times = (info.get(key) for key in TIMES)
+    written = next((time for time in times if isinstance(time, datetime) and time.tzinfo), None)
+    return StoredFile(int(info.get("size") or 0), version, info.get("md5Hash"), written)

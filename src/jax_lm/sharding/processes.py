@@ -3,23 +3,23 @@
 import itertools
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 from jax._src import distributed
 from jax.experimental import multihost_utils
 
 from jax_lm.errors import JaxLMError
 
-BARRIER_SECONDS = 1800
-"""Longer than Orbax waits for the arrays of the others."""
 DECISION_SECONDS = 7 * 24 * 3600
-"""Longer than any preprocessing; a process that is lost is noticed by other means."""
+"""Longer than any preprocessing or save; a process that is lost is noticed by other means."""
+REASON_LENGTH = 10_000
+"""Characters of an error that are passed on."""
 SEEN_SECONDS = 10
 """For a network's file system to show a new file."""
 Result = TypeVar("Result")
@@ -109,44 +109,49 @@ def is_shared(directory: Path) -> bool:
     return shared
 
 
-def mark_written(directory: Path) -> None:
-    """Note in the shared directory that this process has written all of its shards."""
-    if jax.process_count() > 1:
-        _mark(directory, jax.process_index()).touch()
+@contextmanager
+def all_or_none(name: str) -> Iterator[None]:
+    """Let what is done inside count only where it works in all processes; on any thread.
 
-
-def check_written(directory: Path) -> None:
-    """Refuse to go on where a process has not written its shards; the notes are removed.
-
-    Raises:
-        JaxLMError: naming the processes that failed.
-    """
-    if jax.process_count() == 1:
-        return
-    marks = {index: _mark(directory, index) for index in range(jax.process_count())}
-    failed = [str(index) for index, mark in marks.items() if not mark.exists()]
-    if failed:
-        raise JaxLMError(f"process {', '.join(failed)} could not write its shards")
-    for mark in marks.values():
-        mark.unlink()
-
-
-def meet(name: str) -> None:
-    """Wait until all processes are here; on any thread, since no device takes part.
+    No process goes on before all are done. No device takes part.
 
     Args:
         name: the same in all processes, and never used twice.
+
+    Raises:
+        Exception: what went wrong in this process.
+        JaxLMError: what went wrong in another one, where all went well in this.
     """
-    if jax.process_count() > 1:
-        barrier = ocp.multihost.get_barrier_sync_fn()
-        barrier(key=f"jax_lm_{name}", timeout_ms=1000 * BARRIER_SECONDS)
+    if jax.process_count() == 1:
+        yield
+        return
+    failure: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        failure = error
+    reasons = _reasons(name, "" if failure is None else str(failure) or repr(failure))
+    if failure is not None:
+        raise failure
+    failed = [f"process {index}: {reason}" for index, reason in enumerate(reasons) if reason]
+    if failed:
+        raise JaxLMError(failed[0])
+
+
+def _reasons(name: str, own: str) -> list[str]:
+    """Why each process failed, empty where it did not; the first one gathers and passes on."""
+    client: Any = distributed.global_state.client
+    key, wait = f"jax_lm/outcome/{name}", 1000 * DECISION_SECONDS
+    client.key_value_set(f"{key}/{jax.process_index()}", own[:REASON_LENGTH])
+    if is_first():
+        each = range(jax.process_count())
+        found = [client.blocking_key_value_get(f"{key}/{index}", wait) for index in each]
+        client.key_value_set(f"{key}/all", json.dumps(found))
+    reasons: list[str] = json.loads(client.blocking_key_value_get(f"{key}/all", wait))
+    return reasons
 
 
 def _leave_mark(directory: Path) -> str:
     name = f"_shared-{secrets.token_hex(4)}"
     (directory / name).touch()
     return name
-
-
-def _mark(directory: Path, index: int) -> Path:
-    return directory / f"_written-{index}"

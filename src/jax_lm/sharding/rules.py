@@ -1,5 +1,6 @@
 """Which device holds which part of the parameters, and of what belongs to them."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -9,8 +10,20 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jax_lm.errors import UsageError, nearest
 from jax_lm.models.axes import AxisNames, parameter_axes
-from jax_lm.models.layers.placement import PARAMETERS, Axis, parameter_rules, partition
+from jax_lm.models.layers.placement import (
+    PARAMETERS,
+    Axis,
+    mesh_axes,
+    parameter_rules,
+    partition,
+)
 from jax_lm.sharding.mesh import MESH_AXES, MeshConfig
+
+PARAMETER_AXES = (
+    *("embed", "heads", "kv_heads", "head_dim", "mlp", "vocab"),
+    *("context", "word_embed", "buckets", "types", "low_rank"),
+)
+"""Axes that a rule may split."""
 
 
 def rules_of(config: MeshConfig) -> Mapping[str, Axis]:
@@ -24,7 +37,12 @@ def rules_of(config: MeshConfig) -> Mapping[str, Axis]:
         name, equals, value = rule.partition("=")
         axes = () if value == "none" else tuple(value.split("+"))
         unknown = [axis for axis in axes if axis not in MESH_AXES]
-        if not (name and equals) or unknown:
+        if name not in PARAMETER_AXES:
+            raise UsageError(
+                f"--mesh.rules {rule}: parameters have no axis {name!r}"
+                f"{nearest(name, PARAMETER_AXES)}; they are {', '.join(PARAMETER_AXES)}"
+            )
+        if not equals or unknown:
             raise UsageError(
                 f"--mesh.rules {rule}: expected AXIS=none or AXIS=MESH_AXIS[+MESH_AXIS], where a "
                 f"mesh axis is one of {', '.join(MESH_AXES)}{nearest(value, MESH_AXES)}"
@@ -101,14 +119,12 @@ def _check_divides(
     rules: Mapping[str, Axis],
     mesh: Mapping[str, int],
 ) -> None:
+    used: set[str] = set()
     for name, size in zip(axes, shape, strict=True):
-        rule = rules.get(name)
-        wanted = (rule,) if isinstance(rule, str) else rule or ()
-        parts = 1
-        for axis in wanted:
-            parts *= mesh[axis]
-        if size % parts:
-            flags = " x ".join(f"--mesh.{axis} {mesh[axis]}" for axis in wanted if mesh[axis] > 1)
+        free = [one for one in mesh_axes(rules.get(name)) if one not in used and mesh[one] > 1]
+        used.update(free)
+        if size % math.prod(mesh[axis] for axis in free):
+            flags = " x ".join(f"--mesh.{axis} {mesh[axis]}" for axis in free)
             raise UsageError(
                 f"{flags} does not divide {name}, which is {size} in {path}: choose another "
                 f"number, or keep that axis whole with --mesh.rules {name}=none"

@@ -25,13 +25,16 @@ class WandbSettings:
     entity: str | None = None
     """User or team that owns the project; None: the account's default."""
     mode: Literal["online", "offline"] = "online"
+    another_run: bool = False
+    """Begin another run of theirs on resume, for the numbers to come are not those of before."""
 
 
 class WandbTracker:
     """One row a step, sent whole once the next step begins.
 
     Their runs only grow: a step that was sent cannot be sent again. A resumed run that takes steps
-    a second time (it computes the same numbers) therefore leaves out those that are there already.
+    a second time (it computes the same numbers) therefore leaves out those that are there already;
+    one whose configuration has changed begins another run, which names the one that it continues.
     Nothing of the machine is uploaded but what is in ``config``: neither console output nor the
     command line, the host's name or the git remote, any of which may hold a secret.
     """
@@ -56,7 +59,8 @@ class WandbTracker:
 
         run_dir.mkdir(parents=True, exist_ok=True)
         self._file, self._offline = run_dir / RUN_FILE, settings.mode == "offline"
-        before = _read(self._file) if resume_step is not None else {}
+        earlier = _read(self._file) if resume_step is not None else {}
+        before = {} if settings.another_run else earlier
         self._id = before.get("id") or secrets.token_hex(4)
         self._run: Any = wandb.init(
             project=settings.project,
@@ -66,7 +70,7 @@ class WandbTracker:
             name=run_dir.resolve().name,
             id=self._id,
             resume="allow",
-            config=dict(config),
+            config={**config, **({"continues": earlier["id"]} if earlier and not before else {})},
             settings=wandb.Settings(
                 silent=True,
                 console="off",

@@ -13,7 +13,7 @@ from jax_lm.models.forward import Model, forward
 from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.placement import placed, placed_parameters
 from jax_lm.models.precision import in_dtype
-from jax_lm.optimizers.trainable import trainable_mask
+from jax_lm.optimizers.trainable import drop_frozen_layers, trainable_mask
 from jax_lm.training.config import TrainConfig
 from jax_lm.types import Batch
 
@@ -59,7 +59,7 @@ def make_gradient(config: TrainConfig, key: Key[Array, ""]) -> Gradient:
 
     Returns:
         A function of (model, batch, step, loss scale) to the gradient, times the scale, with None
-        for what is frozen, and the losses.
+        for what is frozen (and -0.0 for frozen layers of a stack), and the losses.
     """
 
     def loss(
@@ -91,9 +91,10 @@ def make_gradient(config: TrainConfig, key: Key[Array, ""]) -> Gradient:
             return placed_parameters(found), Losses(minimised, value)
 
         if config.accumulation_steps == 1:
-            return of_part(whole)
-        summed: tuple[PyTree, Losses] = _summed(of_part, _parts(whole, config.accumulation_steps))
-        return summed
+            found, losses = of_part(whole)
+        else:
+            found, losses = _summed(of_part, _parts(whole, config.accumulation_steps))
+        return drop_frozen_layers(found, config.optimizer.freeze), losses
 
     return gradient
 

@@ -3,20 +3,22 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import monotonic, perf_counter
 
 import jax
 from jax.sharding import Mesh
 
 from jax_lm.checkpoints.layout import Progress
+from jax_lm.checkpoints.writer import CheckpointWriter
 from jax_lm.errors import JaxLMError
 from jax_lm.loading.loader import Loader
 from jax_lm.optimizers.schedule import learning_rate
 from jax_lm.sharding.placing import batch_sharding, own_rows, put_batch
 from jax_lm.trackers.base import Tracker
+from jax_lm.training.beginning.recorded import recorded
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
+from jax_lm.training.evaluating import Evaluator
 from jax_lm.training.hosts.agreement import Agreement, Ending
 from jax_lm.training.measuring.device_memory import memory_gb
 from jax_lm.training.measuring.histograms import Histograms
@@ -43,20 +45,16 @@ class Job:
     train_step: TrainStep
     tracker: Tracker
     throughput: Throughput
-    evaluate: Callable[[TrainState, int], Mapping[str, float]]
-    """Log held-out metrics and samples of a step, unless they already are; returns the metrics."""
+    evaluator: Evaluator
     histograms: Histograms
     """Distributions of the gradients of the step to come."""
-    improves: Callable[[Mapping[str, float]], bool]
-    """Whether held-out metrics are the best so far, so that their step is worth a checkpoint."""
-    save: Callable[[TrainState, Progress, Mapping[str, float]], object]
-    """Write a checkpoint, given the step's held-out metrics, unless it is there already."""
-    newest: Callable[[], Path | None]
-    """The newest whole checkpoint."""
+    writer: CheckpointWriter
     agreement: Agreement
     """Whether to stop."""
     watchdog: Watchdog
     """Is told what the loop does."""
+    changed: Callable[[], None]
+    """Is told that the run directory has more in it."""
     say: Callable[[str], None]
     began: float
     """When the run started, of ``perf_counter``."""
@@ -75,16 +73,16 @@ def fit(job: Job, state: TrainState, progress: Progress) -> tuple[TrainState, Pr
     previous: StepMetrics | None = None
     ending: Ending | None = None
     held_out = _first_evaluation(job, state, progress)
-    if job.improves(held_out):
+    if job.writer.improves(held_out):
         _save(job, state, progress, held_out)
     profile = Profile(job.run.path / "profile", config.profile, job.say)
     sharding, count_tokens = batch_sharding(job.mesh), make_token_count()
     with _open_loader(job, progress) as loader, closing(profile):
-        batches = iter(loader)
         while progress.step < plan.steps and (ending := _ending(job, deadline)) is None:
             step = progress.step + 1
             job.watchdog.step(step)
-            batch = _next_batch(job, batches)
+            if (batch := _next_batch(job, loader)) is None:
+                break
             placed = put_batch(batch, sharding, plan.batch_size)
             tokens = count_tokens(batch, placed)
             if config.tracking.histograms and step % config.tracking.histograms == 0:
@@ -121,9 +119,13 @@ def _ending(job: Job, deadline: float) -> Ending | None:
     return job.agreement(time_is_up=monotonic() >= deadline)
 
 
-def _next_batch(job: Job, batches: Iterator[Batch]) -> Batch:
+def _next_batch(job: Job, loader: Loader) -> Batch | None:
+    """None where a signal came while there was nothing to train on.
+
+    Several processes cannot agree on that, for some may have their rows: they wait on.
+    """
     with job.watchdog.phase("waiting for data"), job.throughput.waiting():
-        return next(batches)
+        return loader.next(until=lambda: job.agreement.stopped)
 
 
 def _after_step(
@@ -135,7 +137,7 @@ def _after_step(
         _log(job, metrics, progress)
     if _due(step, config.evaluation.every, job.plan):
         held_out |= _evaluate(job, state, progress)
-    if _due(step, config.checkpoint.every, job.plan) or job.improves(held_out):
+    if _due(step, config.checkpoint.every, job.plan) or job.writer.improves(held_out):
         _save(job, state, progress, held_out)
     return held_out
 
@@ -206,12 +208,14 @@ def _first_evaluation(job: Job, state: TrainState, progress: Progress) -> Mappin
 
 def _evaluate(job: Job, state: TrainState, progress: Progress) -> Mapping[str, float]:
     with _apart(job, state, "evaluating"):
-        return job.evaluate(state, progress.step)
+        held_out = job.evaluator(state.evaluated, progress.step)
+    job.changed()
+    return held_out
 
 
 def _save(job: Job, state: TrainState, progress: Progress, held_out: Mapping[str, float]) -> None:
     with _apart(job, state, "saving"):
-        job.save(state, progress, held_out)
+        job.writer.save(state, progress, recorded(job.config), held_out)
 
 
 @contextmanager
@@ -232,6 +236,6 @@ def _refuse_divergence(job: Job, metrics: StepMetrics, progress: Progress, loade
     shown = ", ".join(map(str, rows[:8])) + (", ..." if len(rows) > 8 else "")
     raise JaxLMError(
         f"step {progress.step}: loss or gradient was not finite for {bad_steps} steps in a row "
-        f"(rows of the last one: {shown}); go on from {job.newest() or 'the start'} with --resume "
-        "auto, --allow-change optimizer and a lower --optimizer.learning-rate"
+        f"(rows of the last one: {shown}); go on from {job.writer.newest() or 'the start'} with "
+        "--resume auto, --allow-change optimizer and a lower --optimizer.learning-rate"
     )

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -40,7 +40,7 @@ from jax_lm.training.run_directory import (
     RunDirectory,
     open_run_directory,
 )
-from jax_lm.training.signals import stop_on_signal
+from jax_lm.training.signals import StopRequest, stop_on_signal
 from jax_lm.training.stall import Watchdog
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import make_train_step
@@ -72,35 +72,31 @@ def train(config: TrainConfig, say: Say = say_line) -> Path:
     say = say if is_first() else _silent
     refuse_unknown_keys(config)
     run = open_run_directory(config.run_dir)
-    with run.locked():
+    with run.locked(), stop_on_signal() as stop:
         use_compilation_cache(config.compilation_cache, say)
         copy = kept_copy(run.path, run.url, config.checkpoint, resume=config.resume, say=say)
         with copy as changed:
-            return _train(run, config, began, changed, say)
+            return _train(run, config, stop, _Heard(changed, say, began))
 
 
-def _train(
-    run: RunDirectory, config: TrainConfig, began: float, changed: Callable[[], None], say: Say
-) -> Path:
-    """The story of a run whose directory is locked; ``changed`` is called when files have."""
-    mesh = make_mesh(config.mesh)
-    with (
-        stop_on_signal() as stop,
-        _logged(say),
-        on_mesh(mesh, config.mesh),
-        out_of_memory_told() as memory,
-    ):
+class _Heard(NamedTuple):
+    """Who hears of a run, and since when it runs."""
+
+    changed: Callable[[], None]
+    """Is told that the run directory has more in it."""
+    say: Say
+    began: float
+
+
+def _train(run: RunDirectory, config: TrainConfig, stop: StopRequest, heard: _Heard) -> Path:
+    """The story of a run whose directory is locked."""
+    mesh, say = make_mesh(config.mesh), heard.say
+    with _logged(say), on_mesh(mesh, config.mesh), out_of_memory_told() as memory:
         start = begin(run, config, mesh, memory, say)
         for line in summarise(start.config, start.plan, start.data, mesh, start.progress):
             say(line)
         first_decides(lambda: _describe_run(run, start.config, start.data))
-        agreement = Agreement(stop, mesh)
-        state, progress = _fit(run, start, mesh, agreement, _Heard(changed, say, began))
-        if stop:
-            raise stop.error(
-                f"saved step {progress.step} in {run.shown}; continue with the same command and "
-                "--resume auto"
-            )
+        state, progress = _fit(run, start, mesh, stop, heard)
         # From here on a signal has nothing left to save: what is under way is finished.
         model = gathered(merged(state.evaluated), mesh, keep=is_first())
         first_decides(
@@ -109,22 +105,19 @@ def _train(
     return run.path
 
 
-class _Heard(NamedTuple):
-    """Who hears of a run, and since when it runs."""
-
-    changed: Callable[[], None]
-    say: Say
-    began: float
-
-
 def _fit(
-    run: RunDirectory, start: Beginning, mesh: Mesh, agreement: Agreement, heard: _Heard
+    run: RunDirectory, start: Beginning, mesh: Mesh, stop: StopRequest, heard: _Heard
 ) -> tuple[TrainState, Progress]:
-    """Train with all that runs beside the steps, and leave it when that is done."""
+    """Train with all that runs beside the steps, and leave it when that is done.
+
+    Raises:
+        SavedAndStopped: or StoppedByUser; the last step is saved.
+    """
     config, data, plan = start.config, start.data, start.plan
     keys, resumed_at = keys_of(config), start.progress if start.resumed else None
+    agreement = Agreement(stop, mesh)
     with (
-        closing(run_trackers(run, config, plan, resumed_at)) as tracker,
+        closing(run_trackers(run, config, plan, start)) as tracker,
         Watchdog(config.stall_minutes) as watchdog,
         CheckpointWriter(
             run.checkpoints,
@@ -153,15 +146,12 @@ def _fit(
             train_step=make_train_step(start.optimizer, keys.dropout, config, start.shardings),
             tracker=tracker,
             throughput=_throughput(config, data, mesh),
-            evaluate=lambda state, step: _then(heard.changed, evaluator(state.evaluated, step)),
+            evaluator=evaluator,
             histograms=make_histograms(config, keys.dropout),
-            improves=writer.improves,
-            save=lambda state, progress, held_out: writer.save(
-                state, progress, recorded(config), held_out
-            ),
-            newest=writer.newest,
+            writer=writer,
             agreement=agreement,
             watchdog=watchdog,
+            changed=heard.changed,
             say=heard.say,
             began=heard.began,
         )
@@ -169,12 +159,11 @@ def _fit(
         agreement.settle()
         if agreement.stopped:
             writer.wait()
+            raise stop.error(
+                f"saved step {progress.step} in {run.shown}; continue with the same command and "
+                "--resume auto"
+            )
     return state, progress
-
-
-def _then(act: Callable[[], None], held_out: Mapping[str, float]) -> Mapping[str, float]:
-    act()
-    return held_out
 
 
 def _silent(_: str) -> None:

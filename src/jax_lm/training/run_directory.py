@@ -60,16 +60,24 @@ class RunDirectory:
         except OSError as error:
             raise JaxLMError(f"--run-dir {self.path} cannot be made: {error}") from error
         try:
-            if self.url is None and not is_shared(self.path):
-                raise JaxLMError(
-                    f"--run-dir {self.path}: not all hosts of the run see the same directory: "
-                    "choose one on a disk that all of them share"
-                )
+            if not is_shared(self.path):
+                raise JaxLMError(f"--run-dir {self.shown}: {self._unshared()}")
             yield
         finally:
             with suppress(OSError):  # where nothing came of the run
                 self.path.rmdir()
             lock.release()
+
+    def _unshared(self) -> str:
+        if self.url is None:
+            return (
+                "not all hosts of the run see the same directory: choose one on a disk that all "
+                "of them share"
+            )
+        return (
+            f"on several hosts the working directory {self.path} must lie on a disk that all of "
+            "them share: set JAX_LM_CACHE to a directory there"
+        )
 
     def evaluated_steps(self, *, up_to: int) -> tuple[int, ...]:
         """Steps whose held-out metrics are logged, no later than ``up_to``."""

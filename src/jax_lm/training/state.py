@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Key, PyTree
 
 from jax_lm.models.forward import Model
 from jax_lm.models.low_rank import with_low_rank
@@ -33,13 +33,16 @@ class TrainState(eqx.Module):
 
     model: Model
     optimizer: OptimizerState
-    average: Model | None
-    """Moving average of the weights, where the run keeps one."""
+    average: PyTree | None
+    """Moving average of the weights that are trained, where the run keeps one."""
 
     @property
     def evaluated(self) -> Model:
         """The weights that are evaluated and exported: the average, where there is one."""
-        return self.model if self.average is None else self.average
+        if self.average is None:
+            return self.model
+        model: Model = eqx.combine(self.average, self.model)
+        return model
 
 
 def init_state(
@@ -65,8 +68,13 @@ def state_of(
     """
     if config.lora.rank:
         model = with_low_rank(jax.random.fold_in(key, 1), model, config.lora)
-    average = jax.tree.map(jnp.copy, model) if config.optimizer.ema_decay else None
+    average = first_average(model, config) if config.optimizer.ema_decay else None
     return TrainState(model, optimizer_state_of(model, config, optimizer), average)
+
+
+def first_average(model: Model, config: TrainConfig) -> PyTree:
+    """What an average of the weights begins as: those that are trained, None for the others."""
+    return jax.tree.map(jnp.copy, trainable_parts(model, config)[0])
 
 
 def optimizer_state_of(

@@ -23,7 +23,7 @@ class StepMetrics(NamedTuple):
     loss: Float[Array, ""]
     """Nats a token over the global batch."""
     grad_norm: Float[Array, ""]
-    """Global norm before clipping."""
+    """Global norm of what is trained, before clipping."""
     bad_steps: Array
     """Non-finite steps in a row, up to this one; a float16 overflow that a smaller loss scale may
     mend does not count."""
@@ -76,17 +76,18 @@ def make_train_step(
         )
         return changed, metrics
 
-    def _updated(state: TrainState, gradients: PyTree) -> tuple[Model, PyTree, Model | None]:
+    def _updated(state: TrainState, gradients: PyTree) -> tuple[Model, PyTree, PyTree | None]:
         """Model, optimizer state and averaged model after an update."""
         before = state.optimizer
         trained, frozen = trainable_parts(state.model, config)
         updates, optax_state = optimizer.update(gradients, before.optax, trained)
-        model: Model = eqx.combine(optax.apply_updates(trained, updates), frozen)
+        trained = optax.apply_updates(trained, updates)
+        model: Model = eqx.combine(trained, frozen)
         if state.average is None:
             return model, optax_state, None
         decay = config.optimizer.ema_decay
         updates_taken = before.step + 1 - before.skipped_steps
-        return model, optax_state, averaged(state.average, model, decay, updates_taken)
+        return model, optax_state, averaged(state.average, trained, decay, updates_taken)
 
     where: dict[str, Any] = {} if shardings is None else {"out_shardings": (shardings, None)}
     compiled: TrainStep = jax.jit(step, donate_argnums=0, **where)

@@ -66,6 +66,11 @@ def placed(x: Array, axes: str) -> Array:
     return constrained
 
 
+def mesh_axes(rule: Axis) -> tuple[str, ...]:
+    """The mesh axes that a rule names."""
+    return (rule,) if isinstance(rule, str) else rule or ()
+
+
 def num_parts(axis: str, size: int) -> int:
     """Parts that an axis of activations lies in; 1 where no mesh is set or they do not divide it.
 
@@ -74,9 +79,7 @@ def num_parts(axis: str, size: int) -> int:
         size: of the axis.
     """
     mesh = dict(jax.sharding.get_abstract_mesh().shape)
-    split_by = ACTIVATIONS[axis] or ()
-    names = (split_by,) if isinstance(split_by, str) else split_by
-    parts = math.prod(mesh.get(name, 1) for name in names)
+    parts = math.prod(mesh.get(name, 1) for name in mesh_axes(ACTIVATIONS[axis]))
     return parts if size % parts == 0 else 1
 
 
@@ -116,13 +119,9 @@ def partition(
     used: set[str] = set()
     spec: list[Axis] = []
     for name, size in zip(axes, shape, strict=True):
-        rule = rules.get(name)
-        wanted = (rule,) if isinstance(rule, str) else rule or ()
+        wanted = mesh_axes(rules.get(name))
         free = tuple(axis for axis in wanted if axis not in used and mesh.get(axis, 1) > 1)
-        parts = 1
-        for axis in free:
-            parts *= mesh[axis]
-        if free and size % parts == 0:
+        if free and size % math.prod(mesh[axis] for axis in free) == 0:
             used.update(free)
             spec.append(free[0] if len(free) == 1 else free)
         else:

@@ -42,6 +42,8 @@ class Beginning(NamedTuple):
     progress: Progress
     resumed: bool
     """Whether ``state`` is a checkpoint's."""
+    changed: tuple[str, ...]
+    """Keys of the configuration in which a resumed run is no longer what it was."""
     logged_steps: tuple[int, ...]
     """Steps that an earlier process evaluated and logged."""
 
@@ -61,6 +63,7 @@ def begin(
     memory.of(config, mesh, plan.batch_size)
     optimizer = make_optimizer(config.optimizer, plan.steps)
     like = abstract_state(config, optimizer, mesh)
+    changed: tuple[str, ...] = ()
     if checkpoint is None:
         state = first_state(config, optimizer, like, initial)
         progress = Progress(step=0, position=0, tokens=0, data=data.train.fingerprint)
@@ -73,6 +76,7 @@ def begin(
             allowed=config.allow_change,
         )
         state, progress = resumed_state(found, config, optimizer, like, say), found.progress
+        changed = found.changed
     resumed = checkpoint is not None
     return Beginning(
         config=config,
@@ -83,6 +87,7 @@ def begin(
         state=state,
         progress=progress,
         resumed=resumed,
+        changed=changed,
         logged_steps=first_decides(lambda: _logged_steps(run, progress) if resumed else ()),
     )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
+from jaxtyping import PyTree
 
 from jax_lm.checkpoints import Progress, read_config, read_progress, restore_arrays
 from jax_lm.checkpoints.restoring import restore_fitting
@@ -17,7 +17,7 @@ from jax_lm.dataclass_json import to_json
 from jax_lm.errors import JaxLMError, UsageError, nearest
 from jax_lm.training.beginning.state import restored_state, shardings_of
 from jax_lm.training.config import TrainConfig
-from jax_lm.training.state import OptimizerState, TrainState, optimizer_state_of
+from jax_lm.training.state import OptimizerState, TrainState, first_average, optimizer_state_of
 
 MAY_CHANGE = (
     "accumulation_steps",
@@ -146,16 +146,18 @@ def resumed_state(
     if "optax" in kept:
         say("optimizer starts afresh: its state is of another optimizer or of other parameters")
         state = _with_schedule(state)
-    return TrainState(model, state, _average(found.checkpoint, model, like, say))
-
-
-def _average(checkpoint: Path, model: Any, like: TrainState, say: Callable[[str], None]) -> Any:
     if like.average is None:
-        return None
-    if (checkpoint / "average").is_dir():
-        return restore_arrays(checkpoint / "average", like.average)
-    say("average   of the weights starts here")
-    return jax.tree.map(jnp.copy, model)
+        return TrainState(model, state, None)
+    return TrainState(model, state, _average(found.checkpoint, first_average(model, config), say))
+
+
+def _average(checkpoint: Path, fresh: PyTree, say: Callable[[str], None]) -> PyTree:
+    """The average of a checkpoint, where it has one of the same parameters."""
+    stored = checkpoint / "average"
+    average, anew = restore_fitting(stored, fresh) if stored.is_dir() else (fresh, ["the weights"])
+    if anew:
+        say(f"average   of {', '.join(anew)} starts here")
+    return average
 
 
 def _with_schedule(state: OptimizerState) -> OptimizerState:

@@ -1,21 +1,21 @@
 """Sending in the background, so that training waits for no network."""
 
-import secrets
 import threading
+from _thread import interrupt_main
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGTERM
 
 from jax_lm.checkpoints.retention import Retention
-from jax_lm.errors import JaxLMError
-from jax_lm.files.atomic import write_text
+from jax_lm.errors import JaxLMError, SavedAndStopped, StoppedByUser
 from jax_lm.remote.directory import RemoteDirectory
 from jax_lm.sharding.processes import first_decides, is_first
 from jax_lm.training.remote.fetching import fetch_run
+from jax_lm.training.remote.ownership import Ownership, TakenOver
 from jax_lm.training.remote.sending import Sender
 
 Say = Callable[[str], None]
-SHARED = "_shared"
 
 
 @contextmanager
@@ -26,7 +26,8 @@ def kept_copy(
 
     Before: what is there is brought here. Inside: the function given asks for another look at what
     has changed; a thread sends it, one failure is one sentence, and the next call tries again. At
-    the end all is sent, the final model too.
+    the end all is sent, the final model too. Once another process has taken the run over nothing
+    is sent, and this one is made to stop as by SIGTERM.
 
     Args:
         run: the working directory on this machine, which exists.
@@ -36,26 +37,27 @@ def kept_copy(
         say: receives what is done.
 
     Raises:
-        JaxLMError: as ``fetch_run``; nothing can be written there; or the run was done and its end
-            could not be sent.
+        JaxLMError: as ``fetch_run``; or the run was done and its end could not be sent.
+        TakenOver: another process has taken the run over.
     """
     if url is None:
         yield _nothing
         return
     remote = RemoteDirectory(url)
-    first_decides(lambda: fetch_run(run, remote, resume=resume, say=say))
-    first_decides(remote.refuse_unwritable)
-    _refuse_unshared(run, remote)
+    ownership = Ownership(remote)
+    first_decides(lambda: fetch_run(run, remote, ownership, resume=resume, say=say))
     if not is_first():
         yield _nothing
         return
-    copy = Copy(run, remote, Sender(run, remote, retention), say)
+    copy = Copy(run, remote, ownership, retention, say)
     try:
         yield copy.changed
     except KeyboardInterrupt:  # a second Ctrl-C waits for nothing
         raise
-    except BaseException:
+    except BaseException as error:
         copy.close()
+        if isinstance(error, (SavedAndStopped, StoppedByUser)) and copy.taken is not None:
+            raise copy.taken from error
         raise
     copy.finish()
 
@@ -63,9 +65,19 @@ def kept_copy(
 class Copy:
     """A thread that sends what has changed."""
 
-    def __init__(self, run: Path, remote: RemoteDirectory, sender: Sender, say: Say) -> None:
+    def __init__(
+        self,
+        run: Path,
+        remote: RemoteDirectory,
+        ownership: Ownership,
+        retention: Retention,
+        say: Say,
+    ) -> None:
         """Start it; it waits to be told."""
-        self._run, self._remote, self._sender, self._say = run, remote, sender, say
+        self._run, self._remote, self._ownership, self._say = run, remote, ownership, say
+        self._sender = Sender(run, remote, retention, check=ownership.check)
+        self.taken: TakenOver | None = None
+        """Says who has taken the run over, if anybody has."""
         self._asked, self._closing, self._was_asked = threading.Event(), False, False
         self._thread = threading.Thread(target=self._work, name="upload", daemon=True)
         self._thread.start()
@@ -77,21 +89,24 @@ class Copy:
 
     def close(self) -> None:
         """Send what has changed, if anything can have, and end; a failure is told."""
-        self._closing = True
-        self._asked.set()
-        self._thread.join()
+        self._join()
+        self._ownership.end()
 
     def finish(self) -> None:
         """Send all there is.
 
         Raises:
             JaxLMError: it could not be sent.
+            TakenOver: another process has taken the run over.
         """
         self._was_asked = False  # what the thread would send is sent here
-        self.close()
+        self._join()
         try:
             self._sender.send()
             self._sender.send_final()
+            self._ownership.end()
+        except TakenOver:
+            raise
         except (JaxLMError, OSError) as error:
             raise JaxLMError(
                 f"{error}; the run is whole in {self._run}, and the same command with "
@@ -99,11 +114,16 @@ class Copy:
             ) from error
         self._say(f"uploaded  {self._remote.shown}")
 
+    def _join(self) -> None:
+        self._closing = True
+        self._asked.set()
+        self._thread.join()
+
     def _work(self) -> None:
         while True:
             self._asked.wait()
             self._asked.clear()
-            if self._was_asked:
+            if self._was_asked and self.taken is None:
                 self._try()
             if self._closing and not self._asked.is_set():
                 return
@@ -111,25 +131,11 @@ class Copy:
     def _try(self) -> None:
         try:
             self._sender.send()
+        except TakenOver as error:
+            self.taken = error
+            interrupt_main(SIGTERM)  # nothing happens where nobody listens
         except Exception as error:
             self._say(f"not uploaded, tried again with the next checkpoint or evaluation: {error}")
-
-
-def _refuse_unshared(run: Path, remote: RemoteDirectory) -> None:
-    """Refuse several hosts that do not see each other's shards."""
-    token = secrets.token_hex(8)
-
-    def leave() -> str:
-        write_text(run / SHARED, token)
-        return token
-
-    left = first_decides(leave)
-    path = run / SHARED
-    if not path.is_file() or path.read_text() != left:
-        raise JaxLMError(
-            f"--run-dir {remote.shown}: on several hosts the working directory {run} must lie on a "
-            "disk that all of them share: set JAX_LM_CACHE to a directory there"
-        )
 
 
 def _nothing() -> None:

@@ -12,38 +12,54 @@ from jax_lm.checkpoints.layout import (
     temporary_directory,
 )
 from jax_lm.checkpoints.retention import named_best
-from jax_lm.checkpoints.verifying import complete_steps
+from jax_lm.checkpoints.verifying import DamagedCheckpoint, complete_steps
 from jax_lm.errors import JaxLMError
 from jax_lm.remote.directory import RemoteDirectory
-from jax_lm.training.remote.ledger import CHECKPOINTS, checksums_of, name_of, note_sent, sent_steps
+from jax_lm.training.remote.ledger import (
+    CHECKPOINTS,
+    checksums_of,
+    files_of,
+    name_of,
+    note_sent,
+    sent_steps,
+)
+from jax_lm.training.remote.ownership import OWNER, Ownership
 
 Say = Callable[[str], None]
 FINAL = "final"
 
 
-def fetch_run(run: Path, remote: RemoteDirectory, *, resume: str, say: Say) -> None:
-    """Make the directory here as the one on the store, which is the truth.
+def fetch_run(
+    run: Path, remote: RemoteDirectory, ownership: Ownership, *, resume: str, say: Say
+) -> None:
+    """Claim a run and make the directory here as the one on the store, which is the truth.
 
     Checkpoints here that were never uploaded are kept; those that differ from the store's, or are
-    gone from it, are removed. Of newer ones there, the newest that verifies is brought here.
+    gone from it, are removed. Of newer ones there, the newest that verifies is brought here, and
+    those after it are removed there.
 
     Args:
         run: the working directory on this machine.
         remote: the run directory.
+        ownership: of that directory.
         resume: ``auto`` or ``never``.
         say: receives what is done.
 
     Raises:
-        JaxLMError: a run is there already and ``resume`` is ``never``; no checkpoint verifies; or
-            the store cannot be reached.
+        JaxLMError: a run is there already and ``resume`` is ``never``; nothing can be written
+            there; no checkpoint verifies; or the store cannot be reached.
     """
     stored = remote.files()
-    steps = complete_steps(stored)
-    if resume != "auto" and (steps or f"{FINAL}/config.json" in stored):
+    if resume != "auto" and (complete_steps(stored) or f"{FINAL}/config.json" in stored):
         raise JaxLMError(
             f"{remote.shown} already holds a run: continue it with --resume auto, or choose "
             "another --run-dir"
         )
+    remote.refuse_unwritable()
+    ownership.claim(stored, say)
+    stored = remote.files()  # to which nobody else adds from here on
+    stored.pop(OWNER, None)
+    steps = complete_steps(stored)
     remove_leftovers(run / CHECKPOINTS)
     same = _agree(run, remote, steps)
     if not stored and not list_steps(run / CHECKPOINTS):
@@ -57,6 +73,7 @@ def fetch_run(run: Path, remote: RemoteDirectory, *, resume: str, say: Say) -> N
         if read_best(run / CHECKPOINTS) is None:
             same |= _bring_best(run, remote, steps, say)
     note_sent(run, same)
+    _remove_later(run, remote, list(stored))
 
 
 def _agree(run: Path, remote: RemoteDirectory, steps: list[int]) -> set[int]:
@@ -101,7 +118,7 @@ def _bring(run: Path, remote: RemoteDirectory, step: int, say: Say) -> bool:
     below.download([file.removeprefix(f"{name}/") for file in files], temporary)
     try:
         verify_checkpoint(temporary)
-    except JaxLMError as error:
+    except DamagedCheckpoint as error:
         said = str(error).removeprefix(str(temporary))
         say(f"refused {remote.shown}/{name}{said}")
         shutil.rmtree(temporary)
@@ -113,7 +130,7 @@ def _bring(run: Path, remote: RemoteDirectory, step: int, say: Say) -> bool:
 def _verifies(place: Path, say: Say) -> bool:
     try:
         verify_checkpoint(place)
-    except JaxLMError as error:
+    except DamagedCheckpoint as error:
         say(f"refused {error}")
         return False
     return True
@@ -133,6 +150,14 @@ def _bring_best(run: Path, remote: RemoteDirectory, steps: list[int], say: Say) 
     if best is not None and best.step in steps and _bring(run, remote, best.step, say):
         return {best.step}
     return set()
+
+
+def _remove_later(run: Path, remote: RemoteDirectory, stored: list[str]) -> None:
+    """Remove what is there after the newest checkpoint here, since none of it verified."""
+    newest = max(list_steps(run / CHECKPOINTS), default=0)
+    for step in complete_steps(stored):
+        if step > newest:
+            remote.remove(files_of(step, stored))
 
 
 def _empty(run: Path) -> None:

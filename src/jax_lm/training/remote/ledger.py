@@ -1,6 +1,7 @@
 """What of a run directory here is known to be on its object store."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from jax_lm.checkpoints import step_directory
@@ -32,3 +33,12 @@ def name_of(step: int) -> str:
 def checksums_of(step: int) -> str:
     """The file that makes a checkpoint on an object store complete."""
     return f"{name_of(step)}/{CHECKSUMS}"
+
+
+def files_of(step: int, names: Iterable[str]) -> list[str]:
+    """Of files in a run, those of a checkpoint, in the order in which they are removed.
+
+    The checksums go first, so that what is left of it is not taken for a complete one.
+    """
+    found = (name for name in names if name.startswith(f"{name_of(step)}/"))
+    return sorted(found, key=lambda name: name != checksums_of(step))

@@ -1,15 +1,21 @@
 """A run directory's files sent to its object store, so that what is there is always whole."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from jax_lm.checkpoints import list_steps, read_best, step_directory
-from jax_lm.checkpoints.layout import CHECKSUMS
 from jax_lm.checkpoints.retention import Retention, superfluous
 from jax_lm.checkpoints.verifying import complete_steps
 from jax_lm.errors import JaxLMError
 from jax_lm.remote.directory import RemoteDirectory, StoredFile, differing
-from jax_lm.training.remote.ledger import CHECKPOINTS, checksums_of, name_of, note_sent, sent_steps
+from jax_lm.training.remote.ledger import (
+    CHECKPOINTS,
+    checksums_of,
+    files_of,
+    name_of,
+    note_sent,
+    sent_steps,
+)
 
 FINAL = "final"
 COMPLETE_MODEL = f"{FINAL}/config.json"
@@ -22,9 +28,24 @@ LEFT_HERE = ("wandb/", "checkpoints/step-", f"{FINAL}/")
 class Sender:
     """Sends what has changed since it was last sent."""
 
-    def __init__(self, run: Path, remote: RemoteDirectory, retention: Retention) -> None:
-        """Nothing is sent yet."""
+    def __init__(
+        self,
+        run: Path,
+        remote: RemoteDirectory,
+        retention: Retention,
+        *,
+        check: Callable[[], None],
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            run: the working directory on this machine.
+            remote: the run directory.
+            retention: which checkpoints are kept.
+            check: raises where this process may not write any more; called before it does.
+        """
         self._run, self._remote, self._retention = run, remote, retention
+        self._check_owner = check
         self._sent: dict[str, tuple[int, int]] = {}
 
     def send(self) -> None:
@@ -33,10 +54,11 @@ class Sender:
         Raises:
             JaxLMError: something could not be sent; what has been is whole.
         """
+        self._check_owner()
         steps = list_steps(self._run / CHECKPOINTS)  # whose metrics are logged by now
         stored = self._remote.files()
         self._send_changed(stored)
-        self._remove_left_over(stored, steps)
+        self._remove_incomplete(stored)
         sent = sent_steps(self._run)
         for step in reversed(steps):
             if step not in sent or checksums_of(step) not in stored:
@@ -49,6 +71,7 @@ class Sender:
         Raises:
             JaxLMError: it could not be sent.
         """
+        self._check_owner()
         local = _files(self._run / FINAL, FINAL)
         stored = {n: f for n, f in self._remote.files(FINAL).items() if n.startswith(f"{FINAL}/")}
         changed = differing(stored, local)
@@ -81,21 +104,20 @@ class Sender:
             name for name in stored if name.startswith(REWRITTEN) and name not in local
         )
 
-    def _remove_left_over(self, stored: dict[str, StoredFile], steps: list[int]) -> None:
-        """Of checkpoints that were never completed, or that come after the newest one here."""
-        complete = set(complete_steps(stored))
-        later = {step for step in complete if steps and step > steps[-1]}
-        kept = {name_of(step) for step in complete - later}
-        names = [
+    def _remove_incomplete(self, stored: dict[str, StoredFile]) -> None:
+        """What is there of checkpoints that were never completed."""
+        complete = {name_of(step) for step in complete_steps(stored)}
+        self._remote.remove(
             name
             for name in stored
-            if name.startswith(f"{CHECKPOINTS}/step-") and "/".join(name.split("/")[:2]) not in kept
-        ]
-        self._remote.remove(_checksums_first(names))
+            if name.startswith(f"{CHECKPOINTS}/step-")
+            and "/".join(name.split("/")[:2]) not in complete
+        )
 
     def _send_checkpoint(self, step: int, stored: dict[str, StoredFile]) -> None:
         directory, name = step_directory(self._run / CHECKPOINTS, step), name_of(step)
-        self._remote.remove(_checksums_first(n for n in stored if n.startswith(f"{name}/")))
+        self._check_owner()
+        self._remote.remove(files_of(step, stored))
         local = _files(directory, name)
         last = local.pop(checksums_of(step), None)
         try:
@@ -111,11 +133,13 @@ class Sender:
         note_sent(self._run, sent_steps(self._run) | {step})
 
     def _check(self, folder: str, local: dict[str, Path]) -> None:
-        """Compare what the store says it holds with what was sent."""
+        """Compare what the store says it holds with what was sent, which may have taken long."""
+        self._check_owner()
         if wrong := differing(self._remote.files(folder), local):
             raise JaxLMError(f"{self._remote.shown}/{wrong[0]}: is not there as it was sent")
 
     def _remove_old(self) -> None:
+        self._check_owner()
         best = read_best(self._run / CHECKPOINTS)
         stored = self._remote.files(CHECKPOINTS)
         settings = self._retention
@@ -126,13 +150,7 @@ class Sender:
             None if best is None else best.step,
         )
         for step in old:
-            names = (name for name in stored if name.startswith(f"{name_of(step)}/"))
-            self._remote.remove(_checksums_first(names))
-
-
-def _checksums_first(names: Iterable[str]) -> list[str]:
-    """So that a checkpoint of which a part is gone is not taken for a complete one."""
-    return sorted(names, key=lambda name: not name.endswith(f"/{CHECKSUMS}"))
+            self._remote.remove(files_of(step, stored))
 
 
 def _files(directory: Path, name: str = "") -> dict[str, Path]:
