@@ -43,6 +43,24 @@ def in_fresh_process(script: str, *args: str) -> dict[str, Any]:
 
 
 def peak_megabytes() -> float:
-    """Most memory this process and any child it waited for ever held."""
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1e3
+    """Most memory this process, or any child it waited for, ever held.
+
+    Of itself by the kernel's count since the program began: ``getrusage`` starts from that of the
+    process which started it.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(one for one in status.read_text().splitlines() if one.startswith("VmHWM:"))
+        own = int(line.split()[1])
+    else:
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1e3
+
+
+def machine(values: dict[str, Any]) -> str:
+    """What the numbers were measured on."""
+    versions = ", ".join(f"{name} {values['packages'][name]}" for name in ("jax", "numpy"))
+    return (
+        f"Measured on {values['processor']}, {values['cores']} cores, Python {values['python']}, "
+        f"{versions}, jax-lm {values['jax_lm']}."
+    )

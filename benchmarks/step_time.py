@@ -186,7 +186,7 @@ def our_step(config: Any, rows: np.ndarray, dtype: str) -> Worker:
     optimizer = make_optimizer(OptimizerConfig(), 1000)
     train = TrainConfig(model=config, dtype=dtype, data=DataConfig())
     take = make_train_step(optimizer, jax.random.key(1), train)
-    states = [jax.jit(partial(init_state, config=config, optimizer=optimizer))(jax.random.key(0))]
+    states = [jax.jit(partial(init_state, config=train, optimizer=optimizer))(jax.random.key(0))]
     ones = np.ones(rows[:, 1:].shape, np.float32)
     batch = jax.device_put(Batch(rows[:, :-1].astype(np.int32), rows[:, 1:].astype(np.int32), ones))
 

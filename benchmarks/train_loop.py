@@ -45,16 +45,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    from jax_lm.training.freed_memory import keep_freed_memory
-
-    keep_freed_memory()  # as `jax-lm train` does
     if given.worker is not None:
-        print(json.dumps(work(given.worker[0], Path(given.worker[1]))))
+        side, folder = given.worker[0], Path(given.worker[1])
+        found = our_loop(folder, given.chunks) if side == "bare" else work(side, folder)
+        print(json.dumps(found))
         return
     folder = Path(tempfile.mkdtemp(prefix="train-loop-"))
     try:
         features(folder)
-        found = our_loop(folder, given.chunks)
+        chunks = ("--chunks", str(given.chunks))
+        found = in_fresh_process(__file__, "--worker", "bare", str(folder), *chunks)
         others = beside(folder, given.rounds)
     finally:
         shutil.rmtree(folder)
@@ -97,9 +97,9 @@ def work(side: str, folder: Path) -> dict[str, Any]:
 def our_marks(config: Any, rows: Path, place: Path) -> tuple[float, float]:
     """Seconds at the marked steps of a run of ours."""
     from jax_lm.trackers.jsonl import read_metrics
-    from jax_lm.training.run import train
 
-    run = train(run_config(config, rows, place / "run", steps=MARKS[1], saved=SAVED), print)
+    steps = MARKS[1]
+    run = train_as_the_command(run_config(config, rows, place / "run", steps=steps, saved=SAVED))
     at = {row["step"]: row["time"] for row in read_metrics(run / "metrics.jsonl")}
     return at[MARKS[0]], at[MARKS[1]]
 
@@ -142,8 +142,6 @@ class Pairs:
 
 def our_loop(folder: Path, chunks: int) -> dict[str, Any]:
     """A run of so many pairs of chunks."""
-    import resource
-
     from jax_lm.models.gpt2 import GPT2Config
     from jax_lm.training import run
 
@@ -158,7 +156,7 @@ def our_loop(folder: Path, chunks: int) -> dict[str, Any]:
     shape = GPT2Config(**SHAPE, vocab_size=VOCABULARY, dropout=0.0)
     steps = STEPS * chunks + STEPS // 2 + 1
     config = run_config(shape, folder / "rows", folder / "run", steps=steps, saved=STEPS)
-    run.train(config)
+    train_as_the_command(config)
     (found,) = pairs
     # A chunk of the loop lies between the bare chunks before and after it.
     around = [(a + b) / 2 for a, b in zip(found.bare, found.bare[1:], strict=False)]
@@ -171,8 +169,18 @@ def our_loop(folder: Path, chunks: int) -> dict[str, Any]:
         "ratio": statistics.median(ratios),
         "ratios": ratios,
         "tokens_per_second": tokens / statistics.median(found.loop),
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_megabytes": peak_megabytes(),
     }
+
+
+def train_as_the_command(config: Any) -> Path:
+    """What `jax-lm train` does."""
+    from jax_lm.training.freed_memory import keep_freed_memory
+
+    keep_freed_memory()
+    from jax_lm.training.run import train
+
+    return train(config, print)
 
 
 def run_config(model: Any, rows: Path, place: Path, *, steps: int, saved: int) -> Any:

@@ -1,7 +1,7 @@
 """Errors meant for people: one sentence that says what was wrong, where, and what to do."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class JaxLMError(Exception):
@@ -31,6 +31,20 @@ class StoppedByUser(JaxLMError):
 def missing_extra(package: str, extra: str, purpose: str) -> JaxLMError:
     """The error for an optional dependency that is not installed."""
     return JaxLMError(f"{purpose} needs {package}: pip install 'jax-lm[{extra}]'")
+
+
+def check_values(checks: Mapping[str, tuple[object, bool, str]]) -> None:
+    """Refuse the first value that is not as expected.
+
+    Args:
+        checks: by flag, the value, whether it is valid, and what is expected, as in ``1 or more``.
+
+    Raises:
+        UsageError: naming all three.
+    """
+    for flag, (value, valid, expected) in checks.items():
+        if not valid:
+            raise UsageError(f"{flag} is {value}, expected {expected}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

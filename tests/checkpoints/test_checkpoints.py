@@ -25,6 +25,8 @@ from jax_lm.checkpoints import (
     verifying,
 )
 from jax_lm.checkpoints.arrays import out_of_reach, silence_orbax
+from jax_lm.checkpoints.restoring import restore_overlaid
+from jax_lm.checkpoints.saving import save_model
 from jax_lm.checkpoints.verifying import DamagedCheckpoint
 from jax_lm.errors import JaxLMError
 from jax_lm.models.gpt2 import GPT2, GPT2Config
@@ -262,3 +264,17 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, model: GPT2) -> None
         match=r"does not fit the configured model: .*token_embedding \(float32\[128, 4\]",
     ):
         restore_arrays(directory / "model", like)
+
+
+def test_each_array_comes_from_the_first_that_has_it(tmp_path: Path) -> None:
+    whole = {"a": jnp.zeros(3), "b": jnp.zeros(2)}
+    for name in ("whole", "part"):
+        (tmp_path / name).mkdir()
+    save_model(tmp_path / "whole", model=whole, config={})
+    save_model(tmp_path / "part", model={"b": jnp.ones(2)}, config={})
+    places = (tmp_path / "none", tmp_path / "part" / "model", tmp_path / "whole" / "model")
+    read = restore_overlaid(places, whole)
+    np.testing.assert_array_equal(read["a"], np.zeros(3))
+    np.testing.assert_array_equal(read["b"], np.ones(2))
+    with pytest.raises(JaxLMError, match="does not fit"):
+        restore_overlaid(places, whole | {"b": jnp.zeros(4)})

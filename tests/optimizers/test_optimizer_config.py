@@ -24,7 +24,7 @@ from jax_lm.optimizers.config import OptimizerConfig, described
         ({"momentum": 0.9}, "--optimizer.momentum belongs to --optimizer.name sgd or muon"),
         ({"name": "lion", "nesterov": False}, "--optimizer.nesterov belongs to"),
         ({"decay_steps": 5}, "--optimizer.decay-steps belongs to --optimizer.schedule wsd"),
-        ({"name": "adafactor", "moment_dtype": "bfloat16"}, "adafactor, which keeps no mean"),
+        ({"name": "adafactor", "moment_dtype": "bfloat16"}, "adafactor keeps no mean"),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(options: dict[str, Any], sentence: str) -> None:

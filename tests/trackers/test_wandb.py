@@ -3,6 +3,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +100,16 @@ def test_absence_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(JaxLMError, match=r"needs wandb: pip install 'jax-lm\[wandb\]'"):
         open_trackers(tmp_path, total_steps=1, wandb=OFFLINE, console=False)
+
+
+def test_other_numbers_are_of_another_run(tmp_path: Path) -> None:
+    first = WandbTracker(tmp_path, OFFLINE, {})
+    first.log(5, {"train/loss": 2.0})
+    first.close()
+    before = json.loads((tmp_path / "wandb-run.json").read_text())
+    changed = WandbTracker(tmp_path, replace(OFFLINE, another_run=True), {}, resume_step=3)
+    changed.log(4, {"train/loss": 1.0})
+    changed.close()
+    after = json.loads((tmp_path / "wandb-run.json").read_text())
+    assert before["id"] != after["id"]
+    assert (before["step"], after["step"]) == (5, 4)

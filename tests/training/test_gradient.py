@@ -131,3 +131,27 @@ def test_low_rank_training_leaves_the_weights_alone() -> None:
     assert float(jnp.abs(after.b).max()) > 0
     moments = sum(leaf.size for leaf in jax.tree.leaves(state.optimizer.optax))
     assert moments < 0.5 * sum(leaf.size for leaf in jax.tree.leaves(state.model))
+
+
+def test_what_is_frozen_has_no_average() -> None:
+    optimizer_config = OptimizerConfig(ema_decay=0.5, freeze=("*_embedding",))
+    config = replace(CONFIG, optimizer=optimizer_config)
+    optimizer = make_optimizer(optimizer_config, 10)
+    state, _ = taken(config, init_state(jax.random.key(0), config, optimizer), 2)
+    assert state.average.token_embedding is None
+    assert state.evaluated.token_embedding is state.model.token_embedding
+    assert not np.array_equal(
+        state.evaluated.blocks.attention.query_weight, state.model.blocks.attention.query_weight
+    )
+
+
+def test_frozen_layers_do_not_count_in_the_norm() -> None:
+    whole = replace(CONFIG, optimizer=OptimizerConfig(freeze=("blocks.*", "*_norm.*")))
+    layers = OptimizerConfig(freeze=("blocks.0.*", "blocks.1.*", "*_norm.*"))
+    parts = replace(CONFIG, optimizer=layers)
+    norms = []
+    for config in (whole, parts):
+        optimizer = make_optimizer(config.optimizer, 10)
+        state = init_state(jax.random.key(0), config, optimizer)
+        norms.append(float(taken(config, state, 1)[1][0].grad_norm))
+    assert norms[0] == pytest.approx(norms[1], rel=1e-6)

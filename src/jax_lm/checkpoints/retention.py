@@ -129,5 +129,5 @@ def superfluous(
     return [
         step
         for step in steps[:-keep]
-        if step != best and not (keep_every and step % keep_every == 0)
+        if step != best and not (keep_every and step and step % keep_every == 0)
     ]

@@ -103,7 +103,7 @@ class OptimizerConfig:
             "nesterov": (self.nesterov is None or has_momentum, "name sgd or muon"),
             "moment-dtype": (
                 self.moment_dtype == "float32" or self.name != "adafactor",
-                "every name but adafactor, which keeps no mean",
+                "name adamw, lion, sgd or muon, for adafactor keeps no mean",
             ),
         }
         for flag, (applies, owner) in checks.items():

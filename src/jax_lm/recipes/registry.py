@@ -59,7 +59,6 @@ def find_recipe(name: str) -> Recipe:
     """
     known = ALIASES.get(name, name)
     if known not in RECIPES:
-        raise UsageError(
-            f"unknown recipe {name!r}{nearest(name, RECIPES)}: choose one of {', '.join(RECIPES)}"
-        )
+        hint = nearest(name, [*RECIPES, *ALIASES])
+        raise UsageError(f"unknown recipe {name!r}{hint}: choose one of {', '.join(RECIPES)}")
     return RECIPES[known]

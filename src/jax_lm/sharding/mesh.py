@@ -43,7 +43,10 @@ def mesh_shape(config: MeshConfig, num_devices: int) -> dict[str, int]:
     shape = {axis: getattr(config, axis) for axis in MESH_AXES}
     others = math.prod(size for axis, size in shape.items() if axis != DATA)
     if shape[DATA] == -1:
-        shape[DATA] = max(1, num_devices // others)
+        if num_devices % others:
+            asked = " x ".join(f"--mesh.{axis} {size}" for axis, size in shape.items() if size > 1)
+            raise UsageError(f"{asked} does not divide the {num_devices} devices that there are")
+        shape[DATA] = num_devices // others
     if math.prod(shape.values()) != num_devices:
         asked = " x ".join(f"--mesh.{axis} {size}" for axis, size in shape.items() if size != 1)
         raise UsageError(

@@ -1,6 +1,8 @@
 """TensorBoard event files, written without TensorFlow."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ class TensorboardTracker:
 
     def __init__(self, directory: Path, *, resume_step: int | None = None) -> None:
         """Write into ``directory``; TensorBoard then hides what lies past ``resume_step``."""
-        from tensorboardX import SummaryWriter  # imports torch where that is installed
+        with _without_torch():
+            from tensorboardX import SummaryWriter
 
         purge = {} if resume_step is None else {"purge_step": resume_step + 1}
         self._writer: Any = SummaryWriter(
@@ -66,3 +69,16 @@ class TensorboardTracker:
 
 def _encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """TensorboardX imports torch where that is installed: 200 MB that no event file needs."""
+    absent = "torch" not in sys.modules
+    if absent:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if absent:
+            del sys.modules["torch"]

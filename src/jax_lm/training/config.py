@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jax_lm.errors import UsageError
+from jax_lm.errors import UsageError, check_values
 from jax_lm.models.gpt2 import GPT2Config
 from jax_lm.models.layers.stack import RematPolicy
 from jax_lm.models.low_rank import LoraConfig
@@ -55,6 +55,22 @@ class EvaluationConfig:
     sample_tokens: int = 64
     """Length of a sample in tokens; 0 writes none."""
 
+    def __post_init__(self) -> None:
+        """Refuse counts that are none."""
+        size, rows = self.batch_size, self.max_rows
+        check_values(
+            {
+                "--evaluation.every": (self.every, self.every >= 0, "0 or more"),
+                "--evaluation.batch-size": (size, size is None or size > 0, "1 or more"),
+                "--evaluation.max-rows": (rows, rows is None or rows > 0, "1 or more"),
+                "--evaluation.sample-tokens": (
+                    self.sample_tokens,
+                    self.sample_tokens >= 0,
+                    "0 or more",
+                ),
+            }
+        )
+
     @property
     def prompts(self) -> tuple[str, ...]:
         """Texts that samples continue."""
@@ -78,8 +94,14 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         """Refuse to keep nothing."""
-        if self.every < 1 or self.keep < 1:
-            raise UsageError("--checkpoint.every and --checkpoint.keep must be at least 1")
+        often = self.keep_every
+        check_values(
+            {
+                "--checkpoint.every": (self.every, self.every > 0, "1 or more"),
+                "--checkpoint.keep": (self.keep, self.keep > 0, "1 or more"),
+                "--checkpoint.keep-every": (often, often is None or often > 0, "1 or more"),
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +120,21 @@ class TrackingConfig:
     """offline writes to RUN/wandb, for `wandb sync` later."""
     histograms: int = 0
     """Steps between histograms of gradients; 0: none. Each costs another gradient."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts that are none, and a way to log to a project without one."""
+        check_values(
+            {
+                "--tracking.every": (self.every, self.every > 0, "1 or more"),
+                "--tracking.histograms": (self.histograms, self.histograms >= 0, "0 or more"),
+            }
+        )
+        if self.wandb_project is None and (self.wandb_entity or self.wandb_mode != "online"):
+            flag = "entity" if self.wandb_entity else "mode"
+            raise UsageError(
+                f"--tracking.wandb-{flag} logs nothing without --tracking.wandb-project: give "
+                f"that, or leave --tracking.wandb-{flag} out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,13 +216,15 @@ class TrainConfig:
             "--data.sequence-length": (self.sequence_length, self.sequence_length > 0, "1 or more"),
             "--data.target-length": (
                 self.data.target_length,
-                self.data.target_length != 0,
+                self.data.target_length is None or self.data.target_length > 0,
                 "1 or more",
             ),
+            "--max-time": (self.max_time, self.max_time is None or self.max_time > 0, "above 0"),
+            "--max-bad-steps": (self.max_bad_steps, self.max_bad_steps > 0, "1 or more"),
+            "--profile": (self.profile, self.profile >= 0, "0 or more"),
+            "--stall-minutes": (self.stall_minutes, self.stall_minutes >= 0, "0 or more"),
         }
-        for flag, (value, valid, expected) in checks.items():
-            if not valid:
-                raise UsageError(f"{flag} is {value}, expected {expected}")
+        check_values(checks)
         if self.sequence_length % self.mesh.sequence:
             raise UsageError(
                 f"--mesh.sequence {self.mesh.sequence} does not divide rows of "

@@ -6,19 +6,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from jax_lm.checkpoints.layout import Progress
-from jax_lm.models.registry import count_parameters
 from jax_lm.objectives.base import RowDraws
 from jax_lm.sharding.mesh import make_mesh, row_shards
 from jax_lm.training.beginning.state import starting_weights
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData, open_data
-from jax_lm.training.gradient import trainable_parts
 from jax_lm.training.measuring.throughput import flops_per_token
 from jax_lm.training.memory.abstract_step import (
     AbstractStep,
@@ -32,7 +29,7 @@ from jax_lm.training.memory.published import with_published_tokens
 from jax_lm.training.memory.remedies import remedies
 from jax_lm.training.memory.sizes import shown
 from jax_lm.training.plan import LENGTHS, Plan, make_plan
-from jax_lm.training.summary import described_model, summarise
+from jax_lm.training.summary import described_model, described_weights, summarise
 from jax_lm.types import Batch
 
 Say = Callable[[str], None]
@@ -73,7 +70,7 @@ def dry_run(config: TrainConfig, *, compiling: bool = False, say: Say = print) -
         elsewhere = trace_step(resolved.config, mesh, resolved.batch, on="accelerator")
         columns = {"on a CPU": columns["here"], "GPU or TPU": estimate(elsewhere)}
     found = next(iter(columns.values()))
-    for line in (*resolved.lines, *_parameters(resolved.config, step)):
+    for line in (*resolved.lines, described_weights(resolved.config, step.state.model)):
         say(line)
     for line in _memory(mesh, columns):
         say(line)
@@ -118,27 +115,6 @@ def _like_rows(data: TrainingData, batch_size: int) -> Batch:
         data.objective(data.train.take(first), RowDraws(0, first)),
     )
     return batch
-
-
-def _parameters(config: TrainConfig, step: AbstractStep) -> Iterator[str]:
-    model = config.model
-    leaves = jax.tree_util.tree_flatten_with_path(step.state.model)[0]
-    tables = sum(
-        leaf.shape[-1] * min(leaf.shape[0], model.vocab_size or leaf.shape[0])
-        for path, leaf in leaves
-        if jax.tree_util.keystr(path).endswith("_embedding")
-    )
-    trained, frozen = trainable_parts(step.state.model, config)
-    is_all = not jax.tree.leaves(frozen)
-    count = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(trained, _has_size)))
-    yield (
-        f"weights   {count_parameters(model):,} parameters, {tables:,} of them embeddings; "
-        + ("all are trained" if is_all else f"{count:,} are trained")
-    )
-
-
-def _has_size(leaf: object) -> bool:
-    return hasattr(leaf, "size")
 
 
 def _memory(mesh: Mesh, columns: Mapping[str, MemoryEstimate]) -> Iterator[str]:

@@ -30,6 +30,14 @@ def keep_freed_memory() -> bool:
     return all(mallopt(name, value) == 1 for name, value in settings)
 
 
+def give_back_freed_memory() -> None:
+    """Give the system back what was freed, once: what compiling took is not needed again."""
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
 def _has_accelerator() -> bool:
     """Whether JAX may find another device; asking JAX would start its threads."""
     if os.environ.get("JAX_PLATFORMS") == "cpu":

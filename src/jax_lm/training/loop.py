@@ -19,6 +19,7 @@ from jax_lm.training.beginning.recorded import recorded
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
 from jax_lm.training.evaluating import Evaluator
+from jax_lm.training.freed_memory import give_back_freed_memory
 from jax_lm.training.hosts.agreement import Agreement, Ending
 from jax_lm.training.measuring.device_memory import memory_gb
 from jax_lm.training.measuring.histograms import Histograms
@@ -148,6 +149,7 @@ def _first_step(job: Job, state: TrainState, batch: Batch) -> tuple[TrainState, 
     with job.watchdog.phase("compiling the training step"):
         state, metrics = job.train_step(state, batch)
     compiled = perf_counter() - called
+    give_back_freed_memory()
     with job.watchdog.phase("computing"):
         jax.block_until_ready(metrics.loss)
     job.say(

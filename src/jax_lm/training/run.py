@@ -44,7 +44,7 @@ from jax_lm.training.signals import StopRequest, stop_on_signal
 from jax_lm.training.stall import Watchdog
 from jax_lm.training.state import TrainState
 from jax_lm.training.step import make_train_step
-from jax_lm.training.summary import summarise
+from jax_lm.training.summary import described_weights, summarise
 from jax_lm.training.tracking import run_trackers
 
 Say = Callable[[str], None]
@@ -95,6 +95,8 @@ def _train(run: RunDirectory, config: TrainConfig, stop: StopRequest, heard: _He
         start = begin(run, config, mesh, memory, say)
         for line in summarise(start.config, start.plan, start.data, mesh, start.progress):
             say(line)
+        if start.config.lora.rank or start.config.optimizer.freeze:
+            say(described_weights(start.config, start.state.model))
         first_decides(lambda: _describe_run(run, start.config, start.data))
         state, progress = _fit(run, start, mesh, stop, heard)
         # From here on a signal has nothing left to save: what is under way is finished.

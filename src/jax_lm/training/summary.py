@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 
+import jax
 from jax.sharding import Mesh
 
 from jax_lm.checkpoints.layout import Progress
 from jax_lm.models.base import ModelConfig
+from jax_lm.models.forward import Model
 from jax_lm.models.registry import count_parameters
 from jax_lm.objectives.registry import described
 from jax_lm.training.config import TrainConfig
 from jax_lm.training.data import TrainingData
+from jax_lm.training.gradient import trainable_parts
 from jax_lm.training.measuring.device_memory import counts_memory
 from jax_lm.training.measuring.throughput import flops_per_token, peak_flops
 from jax_lm.training.plan import Plan
@@ -63,6 +66,8 @@ def summarise(
     yield f"run       {config.run_dir}" + (
         f", continuing after step {progress.step:,}" if progress.step else ""
     )
+    if progress.step >= plan.steps:
+        yield "note      all steps are taken: what is left is to export the model again"
 
 
 def described_model(model: ModelConfig) -> str:
@@ -72,6 +77,28 @@ def described_model(model: ModelConfig) -> str:
         f"model     {name}: {count_parameters(model):,} parameters, {model.num_layers} layers, "
         f"{model.num_heads} heads, {model.embed_dim} wide, context {model.context_length}, "
         f"vocabulary {model.vocab_size:,}"
+    )
+
+
+def described_weights(config: TrainConfig, model: Model) -> str:
+    """How many parameters there are, look ids up, and are trained, in a line.
+
+    Args:
+        config: of the run.
+        model: arrays or ``jax.ShapeDtypeStruct``, with low-rank factors where the run has such.
+    """
+    vocabulary = config.model.vocab_size
+    tables = sum(
+        leaf.shape[-1] * min(leaf.shape[0], vocabulary or leaf.shape[0])
+        for path, leaf in jax.tree_util.tree_leaves_with_path(model)
+        if jax.tree_util.keystr(path).endswith("_embedding")
+    )
+    trained, frozen = trainable_parts(model, config)
+    count = sum(leaf.size for leaf in jax.tree.leaves(trained))
+    of_all = f"{count:,} are trained" if jax.tree.leaves(frozen) else "all are trained"
+    return (
+        f"weights   {count_parameters(config.model):,} parameters, {tables:,} of them embeddings; "
+        + of_all
     )
 
 

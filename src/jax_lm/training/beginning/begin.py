@@ -7,6 +7,7 @@ import optax
 from jax.sharding import Mesh
 
 from jax_lm.checkpoints.layout import Progress
+from jax_lm.errors import UsageError
 from jax_lm.optimizers.build import make_optimizer
 from jax_lm.sharding.mesh import row_shards
 from jax_lm.sharding.processes import first_decides, in_turn
@@ -59,6 +60,7 @@ def begin(
     checkpoint = find_checkpoint(run, resume=config.resume, say=say)
     shaped, initial = starting_weights(config, checkpoint, mesh, say)
     data, config = in_turn(lambda: open_data(shaped, say))
+    _refuse_unknown_set(config, data)
     plan = make_plan(config, rows=len(data.train), row_shards=row_shards(mesh))
     memory.of(config, mesh, plan.batch_size)
     optimizer = make_optimizer(config.optimizer, plan.steps)
@@ -90,6 +92,17 @@ def begin(
         changed=changed,
         logged_steps=first_decides(lambda: _logged_steps(run, progress) if resumed else ()),
     )
+
+
+def _refuse_unknown_set(config: TrainConfig, data: TrainingData) -> None:
+    """A misspelt held-out set is known before the first step; a metric, once there is one."""
+    best = config.checkpoint.best
+    if best is not None and not any(best.startswith(f"{name}/") for name in data.validation):
+        known = ", ".join(f"{name}/loss" for name in data.validation)
+        raise UsageError(
+            f"--checkpoint.best {best} is of no held-out set: "
+            + (f"such are {known}" if known else "give --data.validation")
+        )
 
 
 def _logged_steps(run: RunDirectory, progress: Progress) -> tuple[int, ...]:
