@@ -73,7 +73,7 @@ def _encodable(text: str) -> str:
 
 @contextmanager
 def _without_torch() -> Iterator[None]:
-    """TensorboardX imports torch where that is installed: 200 MB that no event file needs."""
+    """TensorboardX imports torch where that is installed, which no event file needs."""
     absent = "torch" not in sys.modules
     if absent:
         sys.modules["torch"] = None  # type: ignore[assignment]
