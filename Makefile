@@ -60,5 +60,5 @@ $(BIN)/python:
 	@touch $@
 
 .venv/.dev: $(REQUIREMENTS) | $(BIN)/python
-	$(PIP) -e '.[text,check,test]'
+	$(PIP) -e '.[text,serve,check,test]'
 	@touch .venv/.run $@

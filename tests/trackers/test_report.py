@@ -52,6 +52,10 @@ def test_runs_are_laid_over_each_other(tmp_path: Path, make_run: MakeRun) -> Non
     assert ">step<" in page
     assert '<tr class="differs"><th>seed</th><td>100</td><td>40</td><td>100</td></tr>' in page
     assert "<tr><th>model.family</th>" in page
+    apart = page[page.index("<h2>What differs</h2>") : page.index("<h2>Curves</h2>")]
+    assert "<th>seed</th>" in apart
+    assert "model.family" not in apart
+    assert "What differs" not in report(first)
 
 
 def test_a_short_run_without_anything_else_has_a_report(tmp_path: Path) -> None:

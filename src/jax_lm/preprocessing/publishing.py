@@ -4,8 +4,10 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from jax_lm.documents.conversations.templates import TEMPLATE_FILE, chat_template
 from jax_lm.files.atomic import write_text
 from jax_lm.preprocessing.features import column_names
 from jax_lm.preprocessing.manifest import (
@@ -40,6 +42,7 @@ def publish(
         lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in rejected]
         write_text(partial.folder / "rejected.jsonl", "".join(lines))
     tokenizer.save(partial.folder / "tokenizer")
+    _keep_template(options.chat_template, partial.folder / "tokenizer")
     manifest = Manifest(
         mode=options.mode,
         sequence_length=options.row_length,
@@ -62,6 +65,15 @@ def publish(
     parquet = [partial.parquet(result.index) for result in filled]
     partial.publish(manifest, dict(zip(names, parquet, strict=True)))
     return manifest
+
+
+def _keep_template(name: str | None, tokenizer: Path) -> None:
+    """The template goes where the tokenizer goes: to the run, and to those who talk to its model.
+
+    ``bare`` marks no turn, so nobody could answer by it.
+    """
+    if name is not None and name != "bare":
+        write_text(tokenizer / TEMPLATE_FILE, chat_template(name, tokenizer).source)
 
 
 def _entry(name: str, result: ShardResult) -> FileEntry:

@@ -69,11 +69,13 @@ def _page(runs: Mapping[str, RunRecord]) -> str:
     title = " · ".join(runs)
     style = resources.files("jax_lm.trackers").joinpath("report.css").read_text(encoding="utf-8")
     written = time.strftime("%Y-%m-%d %H:%M")
+    configs = {name: run.config for name, run in runs.items()}
     sections = [
         _summary(runs),
+        _section("What differs", _table(configs, differing=True) if len(runs) > 1 else ""),
         _section("Curves", f'<div class="charts">{_charts(runs)}</div>'),
         _section("Samples", _samples(runs)),
-        _section("Configuration", _table({name: run.config for name, run in runs.items()})),
+        _section("Configuration", _table(configs)),
         _section("Environment", _table({name: run.environment for name, run in runs.items()})),
     ]
     return (
@@ -208,10 +210,15 @@ def _sample(sample: Sample, *, opened: bool) -> str:
     )
 
 
-def _table(columns: Mapping[str, Mapping[str, Any]]) -> str:
-    """Nested values as rows under dotted names; rows in which the runs differ are marked."""
+def _table(columns: Mapping[str, Mapping[str, Any]], *, differing: bool = False) -> str:
+    """Nested values as rows under dotted names; rows in which the runs differ are marked.
+
+    Where ``differing`` is asked for, they are all there is.
+    """
     flat = {name: _flat(values) for name, values in columns.items()}
     keys = list(dict.fromkeys(key for values in flat.values() for key in values))
+    if differing:
+        keys = [key for key in keys if len({column.get(key) for column in flat.values()}) > 1]
     if not keys:
         return ""
     heads = "".join(f"<th>{escape(name)}</th>" for name in columns) if len(columns) > 1 else ""

@@ -18,12 +18,14 @@ CHATML = (
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
     "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 DSGPT2 = (
     "{% for message in messages %}"
     "{% if message['role'] == 'user' %}{{ '<usr><s>' + message['content'] + '</s>' }}"
     "{% elif message['role'] == 'assistant' %}{{ '<sys><s>' + message['content'] + '</s>' }}"
     f"{REFUSE_OTHERS}{{% endfor %}}"
+    "{% if add_generation_prompt %}{{ '<sys><s>' }}{% endif %}"
 )
 VICUNA = (
     "{% if messages[0]['role'] != 'system' %}"
@@ -36,11 +38,13 @@ VICUNA = (
     "{% elif message['role'] == 'assistant' %}"
     "{{ 'ASSISTANT: ' + message['content'] + (eos_token or '</s>') }}"
     f"{REFUSE_OTHERS}{{% endfor %}}"
+    "{% if add_generation_prompt %}{{ 'ASSISTANT: ' }}{% endif %}"
 )
 PLAIN = (
     "{% for message in messages %}"
     "{{ (message['role'] | capitalize) + ': ' + message['content'] + '\n' }}"
     "{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}"
 )
 BARE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 NAMED = {"chatml": CHATML, "dsgpt2": DSGPT2, "vicuna": VICUNA, "plain": PLAIN, "bare": BARE}

@@ -1,0 +1,126 @@
+"""The terminal's side: lines in, answers out as they come, Ctrl-C for the answer alone."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import TextIO
+
+QUOTES = '"""'
+BOLD, DIM, PLAIN = "\033[1m", "\033[2m", "\033[0m"
+
+
+class Terminal:
+    """Reads what a person types, and prints what the model says."""
+
+    def __init__(self, lines: TextIO, output: TextIO) -> None:
+        """Talk over these two; colours and line editing where they are a terminal."""
+        self._lines, self._output = lines, output
+        self.interactive = lines.isatty() and output.isatty()
+        self._styled = self.interactive and not os.environ.get("NO_COLOR")
+        if self.interactive:
+            with suppress(ImportError):  # editing and recall of lines, where Python has them
+                import readline  # noqa: F401
+
+    def read(self, prompt: str) -> str | None:
+        """What was typed: a line, or several; None at the end of input.
+
+        A line that ends in a backslash goes on in the next; three double quotes begin a text of
+        several lines, and end it.
+        """
+        line = self._line(prompt)
+        if line is None:
+            return None
+        if line.lstrip().startswith(QUOTES):
+            return self._quoted(line.lstrip().removeprefix(QUOTES))
+        parts = [line]
+        while parts[-1].endswith("\\"):
+            parts[-1] = parts[-1][:-1]
+            more = self._line("... ")
+            if more is None:
+                break
+            parts.append(more)
+        return "\n".join(parts)
+
+    def tell(self, text: str) -> None:
+        """A line about the conversation that is no part of it."""
+        self._output.write(f"{self._style(DIM, text)}\n")
+        self._output.flush()
+
+    def speak(self, name: str, pieces: Iterator[str]) -> tuple[str, bool]:
+        """Print an answer as it comes.
+
+        Returns:
+            What was said, and whether Ctrl-C stopped it.
+        """
+        said = ""
+        self._output.write(self._style(BOLD, f"{name}> "))
+        self._output.flush()
+        with stoppable() as stopped, closing(pieces):  # type: ignore[type-var]
+            for piece in pieces:
+                piece = piece if said else piece.lstrip()
+                said += piece
+                self._output.write(piece)
+                self._output.flush()
+                if stopped:
+                    break
+        self._output.write("\n")
+        return said.rstrip(), bool(stopped)
+
+    def _quoted(self, first: str) -> str:
+        parts: list[str] = []
+        line: str | None = first
+        while line is not None and QUOTES not in line:
+            parts.append(line)
+            line = self._line("... ")
+        parts.append("" if line is None else line.partition(QUOTES)[0])
+        return "\n".join(parts).strip("\n")
+
+    def _line(self, prompt: str) -> str | None:
+        if self.interactive:
+            try:
+                return input(prompt)
+            except EOFError:
+                self._output.write("\n")
+                return None
+        line = self._lines.readline()
+        if not line:
+            return None
+        line = line.rstrip("\n")
+        self._output.write(f"{prompt}{line}\n")  # so that a transcript reads as a conversation
+        return line
+
+    def _style(self, style: str, text: str) -> str:
+        return f"{style}{text}{PLAIN}" if self._styled else text
+
+
+@contextmanager
+def stoppable() -> Iterator[list[bool]]:
+    """The list is empty until Ctrl-C, which so stops what asks for it; a second one stops all.
+
+    The answer ends between two tokens, never inside the model, which can go on answering.
+    """
+    stopped: list[bool] = []
+    if current_thread() is not main_thread():
+        yield stopped
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if stopped:
+            raise KeyboardInterrupt
+        stopped.append(True)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def standard_terminal() -> Terminal:
+    """Over standard input and output."""
+    return Terminal(sys.stdin, sys.stdout)
