@@ -115,8 +115,8 @@ def journey(name: str, corpus: Path, folder: Path, minutes: float) -> dict[str, 
     result = {
         "model": name,
         "objective": run.objective,
-        "loss": values["eval/loss"],
-        "accuracy": values["eval/accuracy"],
+        "loss": values["eval_loss"],
+        "accuracy": values["eval_accuracy"],
         "targets": values["sums"]["num_tokens"],
         **compared(run, where),
     }

@@ -68,12 +68,12 @@ def measure_seed(folder: Path, seed: int) -> dict[str, float]:
     held_out = str(folder / "held-out.txt")
     verb("evaluate", run, held_out, "--method", "disjoint", "--output", str(scores))
     values = json.loads(scores.read_text())
-    print(f"seed {seed}: {values['eval/loss']:.4f} nats a character in {seconds:.0f} s", flush=True)
+    print(f"seed {seed}: {values['eval_loss']:.4f} nats a character in {seconds:.0f} s", flush=True)
     return {
         "seed": seed,
-        "loss": values["eval/loss"],
-        "accuracy": values["eval/accuracy"],
-        "bits_per_byte": values["eval/bits_per_byte"],
+        "loss": values["eval_loss"],
+        "accuracy": values["eval_accuracy"],
+        "bits_per_byte": values["eval_bits_per_byte"],
         "characters": values["sums"]["num_tokens"],
         "seconds": seconds,
     }

@@ -65,7 +65,7 @@ def test_a_journey_is_stopped_goes_on_is_done_and_begins_anew(
     assert main(command) == 0
     told = capsys.readouterr().out
     numbers = json.loads((miniature / quickstart.EVALUATION_FILE).read_text())
-    assert f"quickstart is done: {numbers['eval/bits_per_byte']:.3f} bits per byte" in told
+    assert f"quickstart is done: {numbers['eval_bits_per_byte']:.3f} bits per byte" in told
     assert "jax-lm quickstart --anew" in told
 
     monkeypatch.setattr(quickstart, "train", stopped)
@@ -82,7 +82,7 @@ def test_the_real_journey(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     run = tmp_path / "quickstart"
     quickstart.Journey(run).travel()
     numbers = json.loads((run / quickstart.EVALUATION_FILE).read_text())
-    assert numbers["eval/bits_per_byte"] < numbers["compressors_bits_per_byte"]["xz -9"]
+    assert numbers["eval_bits_per_byte"] < numbers["compressors_bits_per_byte"]["xz -9"]
     theirs = transformers.AutoModelForCausalLM.from_pretrained(run / "final")
     tokenizer = transformers.AutoTokenizer.from_pretrained(run / "final")
     ours = open_model(str(run))

@@ -109,7 +109,7 @@ class Journey:
         numbers = json.loads((self.run.path / EVALUATION_FILE).read_text())
         others = numbers["compressors_bits_per_byte"]
         yardstick = ", ".join(f"{name} {value:.3f}" for name, value in others.items())
-        return f"{numbers['eval/bits_per_byte']:.3f} bits per byte on held-out files ({yardstick})"
+        return f"{numbers['eval_bits_per_byte']:.3f} bits per byte on held-out files ({yardstick})"
 
     def _look_at_documents(self) -> None:
         self.say("1. Documents (jax-lm documents info stdlib)")

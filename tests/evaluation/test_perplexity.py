@@ -14,9 +14,14 @@ from jax_lm.cli.main import main
 from jax_lm.documents.base import Cursor
 from jax_lm.documents.open import open_source
 from jax_lm.errors import UsageError
-from jax_lm.evaluation.perplexity import MethodConfig, evaluate_documents, method_config
-from jax_lm.evaluation.scores import Scores, total
+from jax_lm.evaluation.methods import MethodConfig, method_config
+from jax_lm.evaluation.perplexity import evaluate_documents
+from jax_lm.evaluation.pieces import Scoring
+from jax_lm.evaluation.score_batch import score_batch
+from jax_lm.evaluation.scores import SUMS, Scores, total
+from jax_lm.evaluation.tally import Tally
 from jax_lm.huggingface.directory import write_directory
+from jax_lm.models.decoder import Decoder
 from jax_lm.models.gpt2 import GPT2, GPT2Config
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
@@ -29,10 +34,10 @@ WINDOW = 16
 HIDDEN = jax.jit(lambda model, input_ids: model(input_ids))
 
 
-def small_model(tokenizer: Tokenizer) -> GPT2:
+def small_model(tokenizer: Tokenizer, context_length: int = WINDOW) -> GPT2:
     config = GPT2Config(
         vocab_size=tokenizer.vocab_size,
-        context_length=WINDOW,
+        context_length=context_length,
         num_layers=2,
         num_heads=2,
         embed_dim=16,
@@ -41,7 +46,7 @@ def small_model(tokenizer: Tokenizer) -> GPT2:
     return GPT2.init(jax.random.key(1), config)
 
 
-def log_probability(model: GPT2, ids: list[int], target: int) -> float:
+def log_probability(model: Decoder, ids: list[int], target: int) -> float:
     """log p of one token after a context: one sequence at a time, float64 softmax."""
     padded = jnp.array([ids + [0] * (WINDOW - len(ids))], jnp.int32)  # causal: never seen
     hidden = np.asarray(HIDDEN(model, padded), np.float64)[0, len(ids) - 1]
@@ -51,13 +56,14 @@ def log_probability(model: GPT2, ids: list[int], target: int) -> float:
 
 
 def restated(
-    model: GPT2, tokenizer: Tokenizer, text: str, config: MethodConfig
+    model: Decoder, tokenizer: Tokenizer, text: str, config: MethodConfig
 ) -> tuple[float, int]:
     """Nats and bytes of a text, one token at a time, by the definition of the rolling method."""
-    ids = [int(i) for i in tokenizer.encode_batch([text]).ids]
+    encoded = tokenizer.encode_batch([text])
+    ids, spelled = encoded.ids.tolist(), encoded.num_bytes.tolist()
     start = tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
     sequence = ids if start is None else [start, *ids]
-    lengths = tokenizer.token_byte_lengths()
+    lengths = spelled if start is None else [0, *spelled]
     nats, num_bytes, done = 0.0, 0, 0
     num_targets = len(sequence) - 1
     while done < num_targets:
@@ -66,7 +72,7 @@ def restated(
         begin = max(0, end - config.window) if done else 0
         for target in range(done, end):
             nats -= log_probability(model, sequence[begin : target + 1], sequence[target + 1])
-            num_bytes += int(lengths[sequence[target + 1]])
+            num_bytes += lengths[target + 1]
         done = end
     return nats, num_bytes
 
@@ -97,7 +103,9 @@ def test_bits_per_byte_equals_a_token_by_token_restatement(
         method, window=None, context=None, model_context=model.config.context_length
     )
     assert config.context == context
-    scores = total(evaluate_documents(model, tokenizer, [Document((Segment(text),), "0")], config))
+    scores = total(
+        evaluate_documents(model, tokenizer, [Document((Segment(text),), "0")], config).scores()
+    )
     nats, num_bytes = restated(model, tokenizer, text, config)
     assert scores.num_bytes == num_bytes
     if kind == "bpe":
@@ -112,11 +120,48 @@ def test_numbers_do_not_depend_on_the_batch(tiny_features: TinyFeatures) -> None
     documents = [d for _, d in open_source(str(tiny_features.held_out_text)).read(Cursor(0, 0))]
     config = MethodConfig(window=16, context=4)
     one, many = (
-        total(evaluate_documents(model, tokenizer, documents, config, batch_size=size))
+        total(
+            evaluate_documents(
+                model, tokenizer, documents, config, Scoring(batch_size=size)
+            ).scores()
+        )
         for size in (1, 33)
     )
     assert one.loss == pytest.approx(many.loss, abs=1e-6)
     assert (one.num_tokens, one.num_bytes) == (many.num_tokens, many.num_bytes)
+
+
+def test_short_windows_have_a_shape_of_their_own(tiny_features: TinyFeatures) -> None:
+    """Two shapes are compiled, whatever the documents; batches of 1 and 32 agree."""
+    tokenizer = load_tokenizer(tiny_features.tokenizer)
+    model = small_model(tokenizer, 128)
+    text = tiny_features.held_out_text.read_text(encoding="utf-8")
+    texts = [text[:600], "", text[700:720], text[800:860], text[900:1000], text[1000:1900]]
+    documents = [Document((Segment(one),), str(i)) for i, one in enumerate(texts)]
+    config = method_config("rolling", window=None, context=None, model_context=128)
+    score_batch.clear_cache()
+    one, many, other = (
+        evaluate_documents(model, tokenizer, documents, config, Scoring(batch_size=size))
+        for size in (1, 32, 32)
+    )
+    assert score_batch._cache_size() == 4  # two of each batch size
+    np.testing.assert_allclose(one.sums, many.sums, rtol=1e-6)
+    np.testing.assert_array_equal(many.sums, other.sums)
+    alone = evaluate_documents(model, tokenizer, documents[2:3], config, Scoring(batch_size=1))
+    np.testing.assert_allclose(alone.sums[0], many.sums[2], rtol=1e-6)
+
+
+def test_sums_of_many_documents_are_kept_apart() -> None:
+    tally = Tally()
+    for number in range(600):
+        assert tally.begin("ab"[number % 2], num_words=number) == number
+    tally.add(np.array([3, 599, 3]), np.arange(3)[:, None] + np.ones((3, len(SUMS))))
+    assert len(tally) == 600
+    assert tally.sums[599].tolist() == [2.0] * (len(SUMS) - 1) + [601.0]
+    assert tally.sums[3, 0] == 1 + 3
+    assert tally.scores()["b"].num_words == sum(range(1, 600, 2)) + 6
+    assert tally.scores()["a"].num_tokens == 0
+    assert len(tally.scored()) == len(tally.scored("b")) == 2
 
 
 def test_context_only_segments_are_not_scored(tiny_features: TinyFeatures) -> None:
@@ -124,7 +169,7 @@ def test_context_only_segments_are_not_scored(tiny_features: TinyFeatures) -> No
     document = Document((Segment("question: ", 0.0), Segment("answer", 1.0)), "0", subset="qa")
     scores = evaluate_documents(
         small_model(tokenizer), tokenizer, [document], MethodConfig(window=16, context=8)
-    )
+    ).scores()
     assert scores["qa"].num_bytes == len("answer")
 
 
@@ -163,7 +208,7 @@ def test_the_verb_prints_and_writes_the_same_numbers(
     assert code == 0
     values = json.loads(output.read_text())
     assert "rolling (window 16, context 8 tokens; the first token" in printed
-    assert f"{values['eval/bits_per_byte']:.4f}" in printed
+    assert f"{values['eval_bits_per_byte']:.4f}" in printed
     size = sum(len(text.encode()) for text in texts)
     assert values["sums"]["num_bytes"] == size
     zlib_size = sum(len(zlib.compress(text.encode(), 9)) for text in texts)

@@ -71,4 +71,4 @@ def test_three_rows_on_eight_devices(tiny_features: TinyFeatures, tmp_path: Path
     assert evaluated.pop("devices") == 8
     alone = evaluate(str(tmp_path / "model"), [tiny_features.held_out], EvaluateOptions()).to_json()
     assert evaluated["sums"] == pytest.approx(alone["sums"], rel=1e-6)
-    assert evaluated["eval/loss"] == pytest.approx(alone["eval/loss"], rel=1e-6)
+    assert evaluated["eval_loss"] == pytest.approx(alone["eval_loss"], rel=1e-6)

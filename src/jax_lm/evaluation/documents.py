@@ -1,16 +1,22 @@
-"""Documents scored by a decoder, each token once."""
+"""Documents scored by a decoder or a masked model, each token once."""
 
 from collections.abc import Callable, Iterator, Sequence
 
+from jax.sharding import Mesh
+
 from jax_lm.documents.base import Cursor, DocumentSource
-from jax_lm.documents.open import open_source
 from jax_lm.errors import JaxLMError
 from jax_lm.evaluation.compression import CompressionYardstick
+from jax_lm.evaluation.document_indices import open_chosen
+from jax_lm.evaluation.methods import method_config
 from jax_lm.evaluation.options import EvaluateOptions
-from jax_lm.evaluation.perplexity import evaluate_documents, method_config
-from jax_lm.evaluation.result import Evaluation
+from jax_lm.evaluation.perplexity import evaluate_documents
+from jax_lm.evaluation.pieces import Scoring
+from jax_lm.evaluation.pseudo import evaluate_masked
+from jax_lm.evaluation.result import Evaluation, Resampling
 from jax_lm.evaluation.scores import total
 from jax_lm.models.decoder import Decoder
+from jax_lm.models.encoder import Encoder
 from jax_lm.pretrained import OpenedModel
 from jax_lm.tokenizers.base import start_id
 from jax_lm.trackers.console import Progress
@@ -18,46 +24,50 @@ from jax_lm.types import Document
 
 
 def score_documents(
-    opened: OpenedModel, specs: Sequence[str], options: EvaluateOptions
+    opened: OpenedModel, specs: Sequence[str], options: EvaluateOptions, mesh: Mesh
 ) -> Evaluation:
-    """Score documents with a decoder.
+    """Score documents with a decoder, or with a masked model by its pseudo-log-likelihood.
 
     Args:
-        opened: MODEL.
+        opened: MODEL, on the mesh.
         specs: SPECs, read one after another.
         options: method and limits.
+        mesh: whose devices share the work.
 
     Raises:
         JaxLMError: the text cannot be read, or there is nothing to score.
     """
-    assert isinstance(opened.model, Decoder)
+    model = opened.model
+    assert isinstance(model, Decoder | Encoder)
     config = method_config(
         options.method or "rolling",
         window=options.window,
         context=options.context_length,
-        model_context=opened.model.config.context_length,
+        model_context=model.config.context_length,
     )
-    source = open_source(specs, options)
+    source = open_chosen(specs, options)
     yardstick = CompressionYardstick()
     seen = _Seen(source, yardstick.add if options.compressors else lambda text: None)
     with Progress(None, "tokens", label="scored") as progress:
-        scores = evaluate_documents(
-            opened.model,
-            opened.tokenizer,
-            seen,
-            config,
+        scoring = Scoring(
             batch_size=options.batch_size,
             dtype=options.dtype,
+            mesh=mesh,
             advance=progress.update,
         )
-    if not total(scores).num_tokens:
+        if isinstance(model, Decoder):
+            tally = evaluate_documents(model, opened.tokenizer, seen, config, scoring)
+        else:
+            tally = evaluate_masked(model, opened.tokenizer, seen, config, scoring)
+    if not total(tally.scores()).num_tokens:
         raise JaxLMError(f"{source.name}: no tokens to score in {seen.count} documents")
     return Evaluation(
         model=str(opened.path),
         source=source.name,
         method=config.describe(start_id(opened.tokenizer)),
-        counted=f"{seen.count:,} documents",
-        scores=scores,
+        unit="documents",
+        tally=tally,
+        resampling=Resampling(options.resamples, options.resampling_seed),
         compressors=yardstick.bits_per_byte(),
     )
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from jax.sharding import Mesh
+
 from jax_lm.errors import JaxLMError, UsageError, nearest
 from jax_lm.evaluation.options import EvaluateOptions
-from jax_lm.evaluation.result import Evaluation
+from jax_lm.evaluation.result import Evaluation, Resampling
 from jax_lm.evaluation.rows import RowScorer
 from jax_lm.evaluation.scores import total
-from jax_lm.loading.rows import open_rows
+from jax_lm.loading.rows import RowStore, open_rows
 from jax_lm.models.base import ModelConfig
 from jax_lm.objectives.registry import (
     OBJECTIVES,
@@ -22,8 +24,8 @@ from jax_lm.objectives.registry import (
 from jax_lm.preprocessing.cache import features_for
 from jax_lm.preprocessing.manifest import manifest_path
 from jax_lm.pretrained import OpenedModel
-from jax_lm.sharding.mesh import MeshConfig, make_mesh, row_shards
-from jax_lm.sharding.rules import on_mesh
+from jax_lm.sharding.mesh import row_shards
+from jax_lm.trackers.console import Progress
 
 
 def score_rows(
@@ -31,15 +33,17 @@ def score_rows(
     specs: Sequence[str],
     objective: ObjectiveConfig,
     options: EvaluateOptions,
+    mesh: Mesh,
     sequence_length: int | None = None,
 ) -> Evaluation:
     """Score feature rows with a model of any kind; what is drawn depends on a row's index alone.
 
     Args:
-        opened: MODEL.
+        opened: MODEL, on the mesh.
         specs: one feature PREFIX, or one SPEC, which is preprocessed into the cache.
         objective: the configuration of the objective.
         options: batch size, dtype and limits.
+        mesh: whose devices share the work.
         sequence_length: input tokens of a row; None: as many as the model's context holds.
 
     Raises:
@@ -58,8 +62,31 @@ def score_rows(
         objective=objective,
     )
     rows = open_rows(prefix)
-    mesh = make_mesh()
-    scorer = RowScorer(
+    scorer = _scorer(opened, objective, rows, length, options, mesh)
+    with Progress(len(rows), "rows", label="scored") as progress:
+        tally = scorer.tally(opened.model, rows, advance=progress.update)
+    if not total(tally.scores()).num_tokens:
+        raise JaxLMError(f"{prefix}: no targets to score in {len(rows):,} rows")
+    return Evaluation(
+        model=str(opened.path),
+        source=specs[0],
+        method=f"{described(objective)}; drawn by row, the same each time",
+        unit="rows",
+        tally=tally,
+        resampling=Resampling(options.resamples, options.resampling_seed),
+    )
+
+
+def _scorer(
+    opened: OpenedModel,
+    objective: ObjectiveConfig,
+    rows: RowStore,
+    length: int,
+    options: EvaluateOptions,
+    mesh: Mesh,
+) -> RowScorer:
+    config, parts = opened.model.config, row_shards(mesh)
+    return RowScorer(
         objective=make_objective(
             objective,
             opened.tokenizer,
@@ -71,19 +98,8 @@ def score_rows(
         byte_lengths=opened.tokenizer.token_byte_lengths() if spells_text(objective) else None,
         whole_rows=objective.name == "causal-lm",
         mesh=mesh,
-        batch_size=-(-options.batch_size // row_shards(mesh)) * row_shards(mesh),
+        batch_size=-(-options.batch_size // parts) * parts,
         dtype=options.dtype,
-    )
-    with on_mesh(mesh, MeshConfig()):
-        scores = scorer.score(opened.model, rows)
-    if not total(scores).num_tokens:
-        raise JaxLMError(f"{prefix}: no targets to score in {len(rows):,} rows")
-    return Evaluation(
-        model=str(opened.path),
-        source=specs[0],
-        method=f"{described(objective)}; drawn by row, the same each time",
-        counted=f"{len(rows):,} rows",
-        scores=scores,
     )
 
 
@@ -94,7 +110,13 @@ def _refuse_what_has_no_effect(
         raise UsageError("rows are scored one set at a time: give one PREFIX or SPEC")
     if options.window is not None and not 1 <= options.window <= context_length:
         raise UsageError(f"--window {options.window} must lie between 1 and {context_length}")
-    for flag, value in (("--method", options.method), ("--context-length", options.context_length)):
+    about_documents = {
+        "--method": options.method,
+        "--context-length": options.context_length,
+        "--document-indices": options.document_indices,
+        "--group": options.group or None,
+    }
+    for flag, value in about_documents.items():
         if value is not None:
             raise UsageError(f"{flag} is about documents, and rows are scored here: leave it out")
     if options.max_documents is not None and manifest_path(specs[0]).exists():

@@ -1,7 +1,7 @@
 """Held-out numbers over feature rows, as they are logged during training."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -9,7 +9,8 @@ from jax.sharding import Mesh
 from jaxtyping import Int
 
 from jax_lm.evaluation.score_batch import pad_rows, score_batch
-from jax_lm.evaluation.scores import Scores, sum_scores
+from jax_lm.evaluation.scores import Scores, token_sums
+from jax_lm.evaluation.tally import BYTES, Tally
 from jax_lm.loading.rows import RowStore
 from jax_lm.models.forward import Model
 from jax_lm.objectives.base import Objective, RowDraws
@@ -50,27 +51,44 @@ class RowScorer:
             max_rows: score only the first so many.
             should_stop: asked between batches; True ends early.
         """
+        return self.tally(model, rows, max_rows=max_rows, should_stop=should_stop).scores()
+
+    def tally(
+        self,
+        model: Model,
+        rows: RowStore,
+        *,
+        max_rows: int | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+        advance: Callable[[int], None] = lambda scored: None,
+    ) -> Tally:
+        """The sums of every row.
+
+        Args:
+            model: as for ``score``.
+            rows: as for ``score``.
+            max_rows: as for ``score``.
+            should_stop: as for ``score``.
+            advance: told the number of rows scored after every batch.
+        """
         num_rows = min(len(rows), max_rows or len(rows))
-        scores: dict[str, Scores] = {}
+        tally = Tally()
         for start in range(0, num_rows, self.batch_size):
             if should_stop():
                 break
             indices = np.arange(start, min(start + self.batch_size, num_rows))
             batch = self.objective(rows.take(indices), RowDraws(0, indices))
             losses, correct = self._losses(model, batch)
-            subset_ids = rows.subset_ids(indices)
-            for subset in np.unique(subset_ids):
-                here = subset_ids == subset
-                name = rows.subsets[subset]
-                targets, weights = batch.targets[here], batch.loss_mask[here]
-                spelled = self._spelled(targets)
-                part = sum_scores(losses[here], correct[here], weights, spelled)
-                if self.byte_lengths is not None and self.whole_rows:
-                    # Exact also where a normalizer changed the text that the ids no longer spell.
-                    num_bytes = int(rows.num_bytes(indices[here]).sum(dtype=np.int64))
-                    part = replace(part, num_bytes=num_bytes)
-                scores[name] = scores.get(name, Scores()) + part
-        return scores
+            sums = token_sums(
+                losses, correct, batch.loss_mask, self._spelled(np.asarray(batch.targets))
+            )
+            if self.byte_lengths is not None and self.whole_rows:
+                # Exact also where a normalizer changed the text that the ids no longer spell.
+                sums[:, BYTES] = rows.num_bytes(indices)
+            names = (rows.subsets[subset] for subset in rows.subset_ids(indices))
+            tally.add(np.array([tally.begin(name) for name in names]), sums)
+            advance(len(indices))
+        return tally
 
     def _spelled(self, targets: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
         if self.byte_lengths is None:

@@ -29,10 +29,14 @@ class Series:
     """Dashed with a mark at each point, for the few points of an evaluation."""
     smooth: bool = False
     """Drawn as a moving mean over a faint raw curve, where there are many points."""
+    bounds: Sequence[Point] = ()
+    """Low and high end of each marker's interval; empty: none is drawn."""
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
+    """Values along a line of pixels."""
+
     low: float
     high: float
     start: float
@@ -40,14 +44,15 @@ class _Axis:
     stop: float
 
     def pixel(self, value: float) -> float:
+        """Where a value lies."""
         share = (value - self.low) / (self.high - self.low)
         return self.start + share * (self.stop - self.start)
 
 
 @dataclass(frozen=True)
 class _Frame:
-    x_axis: _Axis
-    y_axis: _Axis
+    x_axis: Axis
+    y_axis: Axis
 
     def place(self, points: Iterable[Point]) -> list[Point]:
         return [(self.x_axis.pixel(x), self.y_axis.pixel(y)) for x, y in points]
@@ -58,22 +63,24 @@ def line_chart(title: str, series: Sequence[Series], x_label: str, y_label: str)
     drawn = [one for one in series if one.points]
     if not drawn:
         return ""
-    x_values = [x for one in drawn for x, _ in one.points]
-    y_values = [y for one in drawn for _, y in one.points]
-    frame = _Frame(
-        _Axis(*_x_limits(x_values), LEFT, WIDTH - RIGHT),
-        _Axis(*_y_limits(y_values), HEIGHT - BOTTOM, TOP),
-    )
-    body = [
-        _grid(frame),
-        *(_curve(one, frame) for one in drawn),
-        _axis_labels(x_label, y_label),
-    ]
     return (
         f"<figure><figcaption>{escape(title)}</figcaption>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
-        f"{''.join(body)}</svg>{_legend(drawn)}</figure>"
+        f"{chart_body(drawn, x_label, y_label)}</svg>{_legend(drawn)}</figure>"
     )
+
+
+def chart_body(drawn: Sequence[Series], x_label: str, y_label: str) -> str:
+    """Axes and curves, ``WIDTH`` by ``HEIGHT``; every curve has a point."""
+    x_values = [x for one in drawn for x, _ in one.points]
+    y_values = [y for one in drawn for _, y in one.points]
+    y_values += [end for one in drawn for bounds in one.bounds for end in bounds]
+    frame = _Frame(
+        Axis(*_x_limits(x_values), LEFT, WIDTH - RIGHT),
+        Axis(*value_limits(y_values), HEIGHT - BOTTOM, TOP),
+    )
+    curves = "".join(_curve(one, frame) for one in drawn)
+    return _grid(frame) + curves + _axis_labels(x_label, y_label)
 
 
 def ticks(low: float, high: float, target: int = 7) -> list[float]:
@@ -129,7 +136,8 @@ def _x_limits(values: Sequence[float]) -> tuple[float, float]:
     return (0.0 if low < 0.1 * high else low, high) if high > low else (low - 1, high + 1)
 
 
-def _y_limits(values: Sequence[float]) -> tuple[float, float]:
+def value_limits(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis with a margin around the values; those of 0 and more stay so."""
     low, high = min(values), max(values)
     margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
     return (max(0.0, low - margin) if low >= 0 else low - margin), high + margin
@@ -153,7 +161,8 @@ def _curve(series: Series, frame: _Frame) -> str:
     colour = f"c{series.colour % COLOURS}"
     if series.markers:
         line = _path(frame.place(series.points))
-        return f'<g class="{colour} dashed">{line}{_marks(series, frame)}</g>'
+        marks = _whiskers(series, frame) + _marks(series, frame)
+        return f'<g class="{colour} dashed">{line}{marks}</g>'
     noisy = series.smooth and len(series.points) >= SMOOTHED_FROM
     window = len(series.points) // 30 if noisy else 1
     line = _path(frame.place(thinned(smoothed(series.points, window))))
@@ -167,6 +176,17 @@ def _marks(series: Series, frame: _Frame) -> str:
         f"{y:.5g} at {tick_label(x)}</title></circle>"
         for (px, py), (x, y) in zip(frame.place(series.points), series.points, strict=True)
     )
+
+
+def _whiskers(series: Series, frame: _Frame) -> str:
+    parts = []
+    for (x, _), (low, high) in zip(series.points, series.bounds, strict=False):
+        (px, bottom), (_, top) = frame.place([(x, low), (x, high)])
+        parts.append(
+            f'<path class="whisker" d="M{px - 3:.1f} {bottom:.1f}h6M{px:.1f} {bottom:.1f}'
+            f'V{top:.1f}M{px - 3:.1f} {top:.1f}h6"/>'
+        )
+    return "".join(parts)
 
 
 def _path(points: Sequence[Point], kind: str = "line") -> str:

@@ -71,15 +71,7 @@ class WandbTracker:
             id=self._id,
             resume="allow",
             config={**config, **({"continues": earlier["id"]} if earlier and not before else {})},
-            settings=wandb.Settings(
-                silent=True,
-                console="off",
-                disable_git=True,
-                disable_code=True,
-                x_disable_meta=True,
-                x_disable_machine_info=True,
-                x_save_requirements=False,
-            ),
+            settings=private_settings(),
         )
         # Online the server knows what it has; rows that a kill lost on the way are sent again.
         self._sent = before.get("step", -1) if self._offline else self._run.step - 1
@@ -139,8 +131,26 @@ class WandbTracker:
         temporary.replace(self._file)
 
 
-def require_wandb() -> None:
-    """Refuse to start a run whose tracker is not there.
+def private_settings() -> Any:
+    """Settings of a run of theirs that uploads nothing of the machine."""
+    import wandb
+
+    return wandb.Settings(
+        silent=True,
+        console="off",
+        disable_git=True,
+        disable_code=True,
+        x_disable_meta=True,
+        x_disable_machine_info=True,
+        x_save_requirements=False,
+    )
+
+
+def require_wandb(flag: str = "--tracking.wandb-project") -> None:
+    """Refuse to start what logs to a tracker that is not there.
+
+    Args:
+        flag: that asked for it.
 
     Raises:
         JaxLMError: wandb is not installed.
@@ -148,7 +158,7 @@ def require_wandb() -> None:
     try:
         import wandb  # noqa: F401
     except ImportError as error:
-        raise missing_extra("wandb", "wandb", "--tracking.wandb-project") from error
+        raise missing_extra("wandb", "wandb", flag) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""Texts written after the inputs of pairs, and compared with their outputs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jax_lm.documents.base import Cursor
+from jax_lm.documents.open import open_source
+from jax_lm.documents.reading import ReadingOptions
+from jax_lm.errors import JaxLMError, UsageError, check_values
+from jax_lm.evaluation.continuing import continued, usual_mesh
+from jax_lm.evaluation.generation_metrics import Generated, GenerationResult, measure
+from jax_lm.evaluation.generation_pairs import (
+    GenerationPair,
+    closing_ids,
+    generation_pairs,
+    prompt_ids,
+)
+from jax_lm.evaluation.rouge import WordKind
+from jax_lm.files.atomic import write_text
+from jax_lm.generation.beam import BeamConfig
+from jax_lm.generation.decode import DecodeOptions
+from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.models.decoder import Decoder
+from jax_lm.models.encoder_decoder import EncoderDecoder
+from jax_lm.pretrained import OpenedModel, open_model
+from jax_lm.trackers.console import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """How texts are written after inputs, and compared."""
+
+    max_new_tokens: int = 128
+    """Longest text, in tokens."""
+    num_beams: int = 1
+    """Hypotheses of a beam search; 1: always the most probable token."""
+    batch_size: int = 16
+    """Texts written at once."""
+    dtype: str = "float32"
+    """Of the computation."""
+    rouge_words: WordKind = "ascii"
+    """Words of ROUGE: runs of ASCII letters and digits, as rouge_score has them, or of any
+    script's."""
+    generations: Path | None = None
+    """Write every text there, as JSON lines."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts below 1."""
+        counts = {
+            f"--{name.replace('_', '-')}": getattr(self, name)
+            for name in ("max_new_tokens", "num_beams", "batch_size")
+        }
+        check_values({flag: (count, count >= 1, "1 or more") for flag, count in counts.items()})
+
+    def describe(self) -> str:
+        """How texts are written and compared, in a line."""
+        how = "greedy" if self.num_beams == 1 else f"{self.num_beams} beams"
+        words = {"ascii": "words as rouge_score has them", "unicode": "words of any script"}
+        return (
+            f"{how}, at most {self.max_new_tokens} new tokens; ROUGE F1 over "
+            f"{words[self.rouge_words]}"
+        )
+
+
+def evaluate_generation(
+    model: str,
+    specs: Sequence[str],
+    options: GenerationOptions,
+    reading: ReadingOptions | None = None,
+) -> GenerationResult:
+    """Write a text after each input of some pairs, and compare it with the output.
+
+    Args:
+        model: MODEL, a decoder or an encoder-decoder.
+        specs: SPECs of documents with an input and an output, or of conversations.
+        options: how texts are written and compared.
+        reading: how documents are read; None: all of them, as they are.
+
+    Raises:
+        JaxLMError: the model or the text cannot be read, or there are no pairs.
+        UsageError: the model is of a kind that writes nothing.
+    """
+    opened = open_model(model)
+    source = open_source(list(specs), reading or ReadingOptions())
+    documents = (document for _, document in source.read(Cursor(0, 0)))
+    pairs = list(generation_pairs(documents))
+    if not pairs:
+        raise JaxLMError(
+            f"{source.name}: no inputs with an output: give records with in_text and out_text, or "
+            "conversations"
+        )
+    texts = list(written_texts(opened, pairs, options))
+    if options.generations is not None:
+        lines = [json.dumps(one.to_json(), ensure_ascii=False) + "\n" for one in texts]
+        options.generations.parent.mkdir(parents=True, exist_ok=True)
+        write_text(options.generations, "".join(lines))
+    return GenerationResult(
+        model=str(opened.path),
+        source=source.name,
+        method=options.describe(),
+        count=len(texts),
+        measures=measure(texts, options.rouge_words),
+    )
+
+
+def written_texts(
+    opened: OpenedModel, pairs: Sequence[GenerationPair], options: GenerationOptions
+) -> Iterator[Generated]:
+    """What the model writes after the input of each pair, in order.
+
+    Raises:
+        UsageError: the model is of a kind that writes nothing.
+    """
+    model, tokenizer = opened.model, opened.tokenizer
+    if not isinstance(model, Decoder | EncoderDecoder):
+        config = model.config
+        raise UsageError(
+            f"{opened.path}: {config.family} is of kind {config.kind}, and only decoders and "
+            "encoder-decoders write text"
+        )
+    room = _longest_prompt(model, options.max_new_tokens)
+    prompts = [prompt_ids(pair, tokenizer, model)[-room:] for pair in pairs]
+    stop_ids = closing_ids(pairs, tokenizer)
+    new: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "stop_ids": stop_ids}
+    config = SamplingConfig(temperature=0.0, **new)
+    with Progress(None, "tokens", label="written") as progress:
+        found = continued(
+            opened,
+            prompts,
+            BeamConfig(num_beams=options.num_beams, **new) if options.num_beams > 1 else config,
+            DecodeOptions(batch_size=options.batch_size, dtype=options.dtype, mesh=usual_mesh()),
+            advance=progress.update,
+        )
+    for pair, one in zip(pairs, found, strict=True):
+        yield Generated(
+            pair.id, pair.prompt_text, pair.reference, one.text, one.num_tokens, one.finish
+        )
+
+
+def _longest_prompt(model: Decoder | EncoderDecoder, new: int) -> int:
+    """Tokens of an input that are kept, its last; half of a decoder's context at least."""
+    context: int = model.config.context_length
+    if isinstance(model, EncoderDecoder):
+        return context
+    return max(1, context // 2, context + 1 - new)
