@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import jax
@@ -8,10 +9,14 @@ import pytest
 from jax_lm.cli.main import main
 from jax_lm.errors import UsageError
 from jax_lm.generation.decode import generate
+from jax_lm.generation.prompts import read_prompts
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.models.gpt2 import GPT2, GPT2Config
+from jax_lm.models.registry import init_model
+from jax_lm.models.roberta import RobertaConfig
+from jax_lm.models.t5 import T5Config
 from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 from jax_lm.tokenizers.characters import train_characters
 
@@ -85,10 +90,19 @@ def test_a_full_context_and_a_cut_prompt_are_said_once(directory: Path, capsys):
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        ([], 2, 'nothing to continue: give --prompt "..." or --prompt-file FILE'),
-        (["--prompt", "a", "--num-samples", "0"], 2, "--num-samples must be at least 1, not 0"),
-        (["--prompt", "a", "--max-new-tokens", "-2"], 2, "--max-new-tokens must be at least 1"),
-        (["--prompt", "a", "--top-p", "2"], 2, "--top-p must be above 0 and at most 1, not 2.0"),
+        ([], 2, 'nothing to continue: give --prompt "...", --prompt-file FILE or --prompts FILE'),
+        (["--prompt", "a", "--num-samples", "0"], 2, "--num-samples is 0, expected 1 or more"),
+        (["--prompt", "a", "--max-new-tokens", "-2"], 2, "--max-new-tokens is -2, expected 1 or"),
+        (["--prompt", "a", "--top-p", "2"], 2, "--top-p is 2.0, expected above 0 and at most 1"),
+        (["--prompt", "a", "--batch-size", "0"], 2, "--batch-size is 0, expected 1 or more"),
+        (["--prompt", "a", "--stop", ""], 2, "--stop is empty, expected some text"),
+        (["--prompt", "a", "--min-new-tokens", "500"], 2, "expected at most --max-new-tokens, 128"),
+        (["--prompt", "a", "--stop-ids", "999"], 2, "token id 999 is not one of the model's"),
+        (["--prompt", "a", "--stream", "--num-samples", "2"], 2, "give one prompt, one sample"),
+        (["--prompt", "a", "--stream", "--num-beams", "2"], 2, "--stream with --num-beams"),
+        (["--prompt", "a", "--stream", "--output", "x.jsonl"], 2, "--stream prints text and"),
+        (["--prompt", "a", "--output", "/nowhere/x.jsonl"], 1, "no such directory /nowhere"),
+        (["--prompts", "/nowhere.csv"], 2, "expected a file that ends with .jsonl or .txt"),
         (["--prompt", "a", "--temprature", "1"], 2, "unknown flag --temprature; did you mean"),
         (["--prompt-file", "/nowhere.txt"], 1, "/nowhere.txt: No such file or directory"),
     ],
@@ -105,6 +119,83 @@ def test_a_prompt_file_that_is_not_text_is_named(directory: Path, capsys, tmp_pa
     code, _, err = run(capsys, directory, "--prompt-file", tmp_path / "prompt.bin")
     assert code == 1
     assert "prompt.bin: not UTF-8 text (invalid start byte)" in err
+
+
+def test_prompts_from_files_and_json_lines_out(directory: Path, capsys, tmp_path: Path):
+    (tmp_path / "some.txt").write_text("def\r\n\nprint\n", encoding="utf-8")
+    records = ['{"prompt": "def\\u2028", "id": 3}', "", '{"in_text": "main"}']
+    (tmp_path / "more.jsonl").write_text("\n".join(records), encoding="utf-8")
+    assert read_prompts(tmp_path / "some.txt") == ["def", "print"]
+    assert read_prompts(tmp_path / "more.jsonl") == ["def\u2028", "main"]
+    output = tmp_path / "out.jsonl"
+    flags = ["--prompts", tmp_path / "some.txt", "--num-samples", 2, "--max-new-tokens", 6]
+    code, out, err = run(capsys, directory, *flags, "--output", output, "--batch-size", 3)
+    assert (code, out) == (0, "")
+    assert f"4 continuations written to {output}" in err
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [line["prompt"] for line in lines] == ["def", "def", "print", "print"]
+    printed = run(capsys, directory, *flags)[1]
+    for line in lines:
+        assert list(line) == ["prompt", "text", "num_tokens", "finish_reason"]
+        assert line["prompt"] + line["text"] in printed
+        assert (line["num_tokens"] == 6) == (line["finish_reason"] == "length")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "expected a record such as"),
+        ('{"text": "a"}', "expected a record such as"),
+        ('{"prompt": 3}', "expected a record such as"),
+    ],
+)
+def test_a_bad_line_of_prompts_is_named(directory: Path, capsys, tmp_path: Path, line, message):
+    (tmp_path / "bad.jsonl").write_text('{"prompt": "a"}\n\n' + line, encoding="utf-8")
+    code, _, err = run(capsys, directory, "--prompts", tmp_path / "bad.jsonl")
+    assert code == 1
+    assert f"{tmp_path / 'bad.jsonl'}, line 3: {message}" in err
+
+
+def test_streamed_text_equals_what_is_printed_at_once(directory: Path, capsys):
+    flags = ["--prompt", "def", "--max-new-tokens", 9, "--seed", 3]
+    assert run(capsys, directory, *flags, "--stream")[1] == run(capsys, directory, *flags)[1]
+
+
+def test_a_stop_string_cuts_the_text(directory: Path, capsys):
+    flags = ["--prompt", "def", "--max-new-tokens", 12, "--temperature", 0]
+    whole = run(capsys, directory, *flags)[1].removesuffix("\n")
+    stop = whole[6:8]
+    assert run(capsys, directory, *flags, "--stop", stop)[1] == whole[: whole.find(stop, 3)] + "\n"
+
+
+def test_beams_and_lower_precision(directory: Path, capsys):
+    flags = ["--prompt", "def", "--max-new-tokens", 5]
+    code, out, _ = run(capsys, directory, *flags, "--num-beams", 3, "--num-samples", 2)
+    assert code == 0
+    assert out.count("=== prompt 1, sample") == 2
+    code, out, _ = run(capsys, directory, *flags, "--dtype", "bfloat16")
+    assert code == 0
+    assert out.startswith("def")
+
+
+def test_an_encoder_is_refused_and_an_encoder_decoder_writes(tmp_path: Path, capsys):
+    tokenizer = train_characters(TEXT, special_tokens=("<pad>", "</s>", "<mask>"))
+    shape = {"context_length": 16, "num_layers": 1, "num_heads": 2, "embed_dim": 8, "mlp_dim": 8}
+    size = tokenizer.vocab_size
+    configs = {
+        "roberta": RobertaConfig(**shape, vocab_size=size, pad_id=0),
+        "t5": T5Config(**shape, vocab_size=size, head_dim=4, decoder_start_id=0),
+    }
+    for name, config in configs.items():
+        model = init_model(jax.random.key(0), config)
+        write_directory(model, tokenizer, tmp_path / name, card="")
+    code, _, err = run(capsys, tmp_path / "roberta", "--prompt", "def")
+    assert code == 1
+    assert "roberta is of kind encoder, and only decoders and encoder-decoders write text" in err
+    code, out, _ = run(capsys, tmp_path / "t5", "--prompt", "def", "--max-new-tokens", 5)
+    assert code == 0
+    assert out.startswith("def")
 
 
 def test_a_model_that_is_not_there_is_named(capsys):

@@ -122,7 +122,7 @@ def test_an_encoder_is_trained_evaluated_and_exported(folder: Path, tmp_path: Pa
         output = tmp_path / "scores.json"
         evaluated = ["evaluate", str(tmp_path / model), str(folder / "text.txt")]
         assert main([*evaluated, "--output", str(output)]) == 0
-        scores.append(json.loads(output.read_text())["eval/loss"])
+        scores.append(json.loads(output.read_text())["eval_loss"])
     assert scores[0] == pytest.approx(scores[1], rel=1e-6)
     assert "masked-lm (probability 0.15" in capsys.readouterr().out
     assert main(["generate", str(tmp_path / "run"), "--prompt", "x"]) == 1

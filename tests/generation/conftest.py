@@ -8,9 +8,9 @@ import pytest
 from jax_lm.models.gpt2 import GPT2, GPT2Config
 
 
-def random_model(seed: int, context_length: int, num_layers: int) -> GPT2:
+def random_model(seed: int, context_length: int, num_layers: int, vocab_size: int = 31) -> GPT2:
     config = GPT2Config(
-        vocab_size=31,
+        vocab_size=vocab_size,
         context_length=context_length,
         num_layers=num_layers,
         num_heads=2,

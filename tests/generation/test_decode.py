@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from jax_lm.errors import UsageError
-from jax_lm.generation import decode
-from jax_lm.generation.decode import bucket, generate
+from jax_lm.generation import slot_arrays
+from jax_lm.generation.decode import generate
 from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.generation.slots import bucket
 from jax_lm.models.gpt2 import GPT2
 
 PROMPTS = [[3, 1, 4, 1, 5], [9], [2, 6, 5, 3, 5, 8, 9, 7, 9, 3]]
@@ -57,13 +58,13 @@ def test_copies_of_a_prompt_and_other_seeds_give_other_texts(model):
     assert texts(0) == drawn[:3]
 
 
-def test_lengths_within_a_bucket_share_two_compilations(model):
-    config = SamplingConfig(max_new_tokens=9, temperature=0.7, top_k=5, top_p=0.9)
-    before = decode.prefill._cache_size(), decode.decode._cache_size()
-    for length in (1, 2, 17, 32):
+def test_lengths_and_settings_within_a_bucket_share_two_compilations(model):
+    slot_arrays.enter.clear_cache()
+    slot_arrays.step.clear_cache()
+    for length, changed in [(1, {"top_k": 5}), (2, {"min_p": 0.1}), (17, {"top_p": 0.9}), (23, {})]:
+        config = SamplingConfig(max_new_tokens=9, temperature=0.1 * length, **changed)
         generate(model, [list(range(length))], config, eos_id=0)
-    after = decode.prefill._cache_size(), decode.decode._cache_size()
-    assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
+    assert (slot_arrays.enter._cache_size(), slot_arrays.step._cache_size()) == (1, 1)
 
 
 def test_text_ends_before_the_end_token_and_other_rows_go_on(model):

@@ -2,55 +2,96 @@
 
 import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import tyro
+from collections.abc import Sequence
 
 from jax_lm.cli.arguments import parse
-from jax_lm.generation.sampling import SamplingConfig
-from jax_lm.generation.text import all_prompts, continue_texts
-from jax_lm.pretrained import open_decoder
-
-DESCRIPTION = """Continue a prompt: prints it and what the model writes after it.
-
-Example: jax-lm generate runs/quickstart --prompt "def main(" --max-new-tokens 200 --num-samples 2
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arguments(SamplingConfig):
-    """What to continue, and how."""
-
-    model: tyro.conf.Positional[str]
-    """A run directory, RUN@STEP or a Hugging Face directory."""
-    prompt: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """Text to continue; may be given several times. "" starts a new document."""
-    prompt_file: Path | None = None
-    """One more prompt: the text of this file, without its last line break."""
-    num_samples: int = 1
-    """Continuations of each prompt, all in one batch."""
-    parse_special_tokens: bool = False
-    """Read strings such as <usr> in prompts as special tokens, not as text."""
+from jax_lm.cli.generate_arguments import DESCRIPTION, Arguments
+from jax_lm.errors import JaxLMError, UsageError
+from jax_lm.files.atomic import write_text
+from jax_lm.generation.beam_text import search_texts
+from jax_lm.generation.decode import DecodeOptions
+from jax_lm.generation.prompts import all_prompts, as_json_line
+from jax_lm.generation.text import Continuation, Hear, continue_texts
+from jax_lm.models.decoder import Decoder
+from jax_lm.models.encoder_decoder import EncoderDecoder
+from jax_lm.pretrained import open_model
+from jax_lm.sharding.mesh import make_mesh
+from jax_lm.sharding.rules import on_mesh, rules_of, state_shardings
 
 
 def main(args: list[str]) -> None:
     """Run ``jax-lm generate``."""
     given = parse(Arguments, args, "jax-lm generate", DESCRIPTION)
-    rows = all_prompts(given.prompt, given.prompt_file, given.num_samples)
-    model, tokenizer = open_decoder(given.model)
+    prompts = all_prompts(given.prompt, given.prompt_file, given.prompts)
+    one = len(prompts) * given.num_samples == 1
+    if given.stream and not one:
+        raise UsageError("--stream shows one text as it is drawn: give one prompt, one sample")
+    if given.output is not None and not given.output.parent.is_dir():
+        raise JaxLMError(f"{given.output}: no such directory {given.output.parent}: create it")
+    to_terminal = sys.stdout.isatty() and given.output is None and given.num_beams == 1
+    streams = given.stream or (one and to_terminal)
     started = time.perf_counter()
-    special = given.parse_special_tokens
-    samples = continue_texts(model, tokenizer, rows, given, parse_special=special, notice=_note)
+    written = _written(given, prompts, _show if streams else None)
     seconds = time.perf_counter() - started
-    for i, sample in enumerate(samples):
-        if len(samples) > 1:
-            number, copy = divmod(i, given.num_samples)
-            print(f"=== prompt {number + 1}, sample {copy + 1} of {given.num_samples} ===")
-        print(sample.prompt + sample.text)
-    count = sum(sample.num_tokens for sample in samples)
+    if streams:
+        print()
+    elif given.output is not None:
+        write_text(given.output, "".join(as_json_line(one._asdict()) for one in written))
+        _note(f"{len(written)} continuations written to {given.output}")
+    else:
+        _print_all(written, given.num_samples)
+    count = sum(one.num_tokens for one in written)
     _note(f"{count:,} tokens in {seconds:.1f} s: {count / seconds:,.0f} a second, with compiling")
+
+
+def _written(given: Arguments, prompts: Sequence[str], hear: Hear | None) -> list[Continuation]:
+    """What the model writes, each prompt's samples after one another."""
+    mesh, rules = make_mesh(given.mesh), rules_of(given.mesh)
+    options = DecodeOptions(batch_size=given.batch_size, dtype=given.dtype)
+    special = given.parse_special_tokens
+    with on_mesh(mesh, given.mesh):
+        opened = open_model(given.model, lambda whole: state_shardings(whole, whole, mesh, rules))
+        model, tokenizer = opened.model, opened.tokenizer
+        if not isinstance(model, Decoder | EncoderDecoder):
+            raise JaxLMError(
+                f"{given.model}: {model.config.family} is of kind {model.config.kind}, and only "
+                "decoders and encoder-decoders write text"
+            )
+        if given.num_beams != 1:
+            return search_texts(
+                model,
+                tokenizer,
+                prompts,
+                given.beam,
+                stop=given.stop,
+                parse_special=special,
+                options=options,
+            )
+        rows = [prompt for prompt in prompts for _ in range(given.num_samples)]
+        if hear is not None and isinstance(model, Decoder):
+            print(rows[0], end="", flush=True)
+        return continue_texts(
+            model,
+            tokenizer,
+            rows,
+            given,
+            parse_special=special,
+            notice=_note,
+            hear=hear,
+            options=options,
+        )
+
+
+def _show(number: int, piece: str) -> None:
+    print(piece, end="", flush=True)
+
+
+def _print_all(written: Sequence[Continuation], copies: int) -> None:
+    for i, one in enumerate(written):
+        if len(written) > 1:
+            number, copy = divmod(i, copies)
+            print(f"=== prompt {number + 1}, sample {copy + 1} of {copies} ===")
+        print(one.prompt + one.text)
 
 
 def _note(message: str) -> None:

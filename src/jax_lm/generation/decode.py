@@ -1,89 +1,88 @@
-"""Continuing prompts: one forward pass over them, then a token at a time from the cache."""
+"""Continuing prompts: any number of them, through the slots of one decoder."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jax.sharding import Mesh
 
-from jax_lm.errors import UsageError
-from jax_lm.generation.sampling import SamplingConfig, sample, streams, token_keys
+from jax_lm.errors import UsageError, check_values
+from jax_lm.generation.requests import Drawn, Finish, Request, copies
+from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.generation.slots import SlotDecoder
 from jax_lm.models.decoder import Decoder
-from jax_lm.models.layers.kv_cache import KVCache
-from jax_lm.models.layers.placement import placed
+from jax_lm.models.encoder_decoder import EncoderDecoder
+from jax_lm.sharding.mesh import row_shards
 
-SMALLEST_BUCKET = 32
-NO_TOKEN = -1
-"""Fills the columns of a row that has ended; as ``eos_id`` it ends none."""
-
-
-class Settings(NamedTuple):
-    """What is compiled in: another value compiles prefill and decode again."""
-
-    slots: int
-    temperature: float
-    top_k: int
-    top_p: float
-    eos_id: int
+Listen = Callable[[int, int], bool]
+"""Told the number of a prompt and its next token, but for the one that ends it; True ends it."""
 
 
-class Decoding(NamedTuple):
-    """A batch in the middle of being continued."""
+@dataclass(frozen=True, kw_only=True)
+class DecodeOptions:
+    """How continuations are computed; what they say does not depend on it."""
 
-    cache: KVCache
-    last: Int[Array, "batch"]
-    """Each row's newest token, which is not in the cache yet."""
-    tokens: Int[Array, "batch slots"]
-    """The round's new tokens; column i holds the i-th."""
-    num_columns: Int[Array, ""]
-    """Columns that are filled."""
-    done: Bool[Array, "batch"]
-    """Rows that reached the end-of-sequence token."""
+    batch_size: int = 16
+    """Texts continued at once; where one ends, the next one begins."""
+    dtype: str = "float32"
+    """Of the computation and of the cache."""
+    mesh: Mesh | None = None
+    """Texts are split over its rows, heads over its tensor axis; None: the mesh that is set."""
+
+    def __post_init__(self) -> None:
+        """Refuse batches of nothing."""
+        check_values({"--batch-size": (self.batch_size, self.batch_size >= 1, "1 or more")})
 
 
-@dataclass
-class Row:
-    """One prompt and what follows it."""
+class Written(NamedTuple):
+    """What followed a prompt."""
 
     ids: list[int]
-    prompt_length: int
-    start: int = 0
-    """Where in ``ids`` the part that the model sees begins."""
-    done: bool = False
-
-    @property
-    def seen(self) -> list[int]:
-        """The part of the text that the model is given."""
-        return self.ids[self.start :]
+    """Without the token that ended it."""
+    finish: Finish
 
 
 def generate(
-    model: Decoder,
+    model: Decoder | EncoderDecoder,
     prompts: Sequence[Sequence[int]],
     config: SamplingConfig,
     *,
     eos_id: int | None,
     notice: Callable[[str], None] | None = None,
+    options: DecodeOptions | None = None,
 ) -> list[list[int]]:
-    """Continue prompts of any lengths in one batch.
-
-    Prompts are padded on the right to the next power of two, so prompts of similar lengths share
-    two compiled programs: prefill and decode. When the context is full the text goes on from its
-    last half.
-
-    Args:
-        model: called with right-padded ids and a cache.
-        prompts: token ids; none may be empty.
-        config: how tokens are drawn, and how many.
-        eos_id: the token that ends a text; None: none does.
-        notice: told, at most once each, that a prompt was cut or that a context was full.
+    """Continue prompts of any lengths; arguments and errors as in ``write``.
 
     Returns:
-        The new ids of each prompt, without the end-of-sequence token.
+        The new ids of each prompt, without the token that ended them.
+    """
+    written = write(model, prompts, config, eos_id=eos_id, notice=notice, options=options)
+    return [one.ids for one in written]
+
+
+def write(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    config: SamplingConfig,
+    *,
+    eos_id: int | None,
+    notice: Callable[[str], None] | None = None,
+    listen: Listen | None = None,
+    options: DecodeOptions | None = None,
+) -> list[Written]:
+    """Continue prompts of any lengths, a batch of them at a time.
+
+    When a decoder's context is full the text goes on from its last half.
+
+    Args:
+        model: of an encoder-decoder, prompts are inputs, and continuations its outputs.
+        prompts: token ids; none may be empty. The same one several times gives other texts.
+        config: how tokens are drawn, and how many; strings that end a text are for ``listen``.
+        eos_id: the token that ends a text; None: none does.
+        notice: told, at most once each, that a prompt was cut or that a context was full.
+        listen: told of every token as it is drawn.
+        options: how it is computed.
 
     Raises:
         UsageError: a prompt is empty.
@@ -92,158 +91,125 @@ def generate(
         raise UsageError("a prompt is empty, and there is nothing to start from: write one")
     if not prompts:
         return []
-    context = model.config.context_length
-    say = notice or (lambda _: None)
-    rows = [_row(prompt, context, config.max_new_tokens, say) for prompt in prompts]
-    keys = streams(config.seed, prompts)
-    eos = NO_TOKEN if eos_id is None else eos_id
-    made = _round(model, rows, keys, config, made=0, eos_id=eos)
-    if not _finished(rows, made, config):
+    options = options or DecodeOptions()
+    shards = 1 if options.mesh is None else row_shards(options.mesh)
+    decoder = SlotDecoder(
+        model,
+        num_slots=-(-min(options.batch_size, len(prompts)) // shards) * shards,
+        eos_id=eos_id,
+        max_length=_enough(model, prompts, config),
+        dtype=options.dtype,
+        mesh=options.mesh,
+    )
+    slides = isinstance(model, Decoder)
+    return _Writer(decoder, prompts, config, notice or _ignore, listen, slides=slides).write()
+
+
+@dataclass
+class _Text:
+    """A prompt and what follows it."""
+
+    number: int
+    copy: int
+    ids: list[int]
+    """The prompt and, of a decoder, what was drawn."""
+    start: int
+    """Where in ``ids`` the part that the model sees begins."""
+    new: list[int] = field(default_factory=list)
+    finish: Finish = "length"
+
+
+class _Writer:
+    """Puts texts into slots until all are written."""
+
+    def __init__(
+        self,
+        decoder: SlotDecoder,
+        prompts: Sequence[Sequence[int]],
+        config: SamplingConfig,
+        notice: Callable[[str], None],
+        listen: Listen | None,
+        *,
+        slides: bool,
+    ) -> None:
+        self._decoder, self._config, self._slides = decoder, config, slides
+        self._notice, self._listen = notice, listen
+        self._said = False
+        self._texts = [
+            _Text(number, copy, ids := list(map(int, prompt)), self._start_of(ids))
+            for number, (prompt, copy) in enumerate(zip(prompts, copies(prompts), strict=True))
+        ]
+
+    def write(self) -> list[Written]:
+        """Drive the decoder to the end."""
+        waiting, running = deque(self._texts), dict[int, _Text]()
+        while waiting or running:
+            entering = [waiting.popleft() for _ in range(min(len(waiting), self._decoder.num_free))]
+            slots = self._decoder.admit([self._request(text) for text in entering])
+            running |= zip(slots, entering, strict=True)
+            for drawn in self._decoder.step():
+                text = running[drawn.slot]
+                if self._ends(text, drawn):
+                    self._decoder.release(drawn.slot)
+                elif drawn.finish is None:
+                    continue
+                else:
+                    self._slide(text)
+                    waiting.appendleft(text)
+                del running[drawn.slot]
+        return [Written(text.new, text.finish) for text in self._texts]
+
+    def _request(self, text: _Text) -> Request:
+        return Request(text.ids[text.start :], self._config, text.copy, len(text.new))
+
+    def _ends(self, text: _Text, drawn: Drawn) -> bool:
+        """Take a token; whether it is the text's last."""
+        if drawn.finish == "stop":
+            text.finish = "stop"
+            return True
+        text.new.append(drawn.id)
+        if self._slides:
+            text.ids.append(drawn.id)
+        if self._listen is not None and self._listen(text.number, drawn.id):
+            text.finish = "stop"
+            return True
+        full = drawn.finish is not None and not self._slides
+        return full or len(text.new) >= self._config.max_new_tokens
+
+    def _slide(self, text: _Text) -> None:
+        context = self._decoder.context_length
         half = max(1, context // 2)
-        say(f"the context of {context} tokens is full: the text goes on from its last {half}")
-    while not _finished(rows, made, config):
-        _slide(rows, context)
-        made += _round(model, rows, keys, config, made=made, eos_id=eos)
-    return [row.ids[row.prompt_length :] for row in rows]
+        text.start = len(text.ids) - half
+        if not self._said:
+            self._notice(
+                f"the context of {context} tokens is full: the text goes on from its last {half}"
+            )
+        self._said = True
 
-
-@partial(jax.jit, static_argnames="settings")
-def prefill(
-    model: Decoder,
-    input_ids: Int[Array, "batch seq"],
-    lengths: Int[Array, "batch"],
-    done: Bool[Array, "batch"],
-    keys: Key[Array, "batch"],
-    made: Int[Array, ""],
-    *,
-    settings: Settings,
-) -> Decoding:
-    """Fill a cache with right-padded prompts and draw the first new token of each."""
-    batch = input_ids.shape[0]
-    cache = model.empty_cache(batch, settings.slots, model.unembedding.weight.dtype)
-    hidden, cache = model.decode(input_ids, cache)
-    newest = hidden[jnp.arange(batch), lengths - 1]
-    tokens = jnp.full((batch, settings.slots), NO_TOKEN, jnp.int32)
-    state = Decoding(cache._replace(lengths=lengths), lengths, tokens, jnp.int32(0), done)
-    return _draw(model, state, newest, token_keys(keys, made), settings)
-
-
-@partial(jax.jit, static_argnames="settings")
-def decode(
-    model: Decoder,
-    state: Decoding,
-    keys: Key[Array, "batch"],
-    made: Int[Array, ""],
-    budget: Int[Array, ""],
-    *,
-    settings: Settings,
-) -> Decoding:
-    """Draw tokens until there are ``budget``, every row has ended or a row's cache is full."""
-
-    def going_on(state: Decoding) -> Bool[Array, ""]:
-        full = ~state.done & (state.cache.lengths >= settings.slots)
-        return (state.num_columns < budget) & ~state.done.all() & ~full.any()
-
-    def one_token(state: Decoding) -> Decoding:
-        hidden, cache = model.decode(state.last[:, None], state.cache)
-        keys_now = token_keys(keys, made + state.num_columns)
-        return _draw(model, state._replace(cache=cache), hidden[:, 0], keys_now, settings)
-
-    return jax.lax.while_loop(going_on, one_token, state)
-
-
-def bucket(length: int, context: int) -> int:
-    """The next power of two, from 32 on, and at most the context."""
-    return min(context, max(SMALLEST_BUCKET, 1 << (length - 1).bit_length()))
-
-
-def _draw(
-    model: Decoder,
-    state: Decoding,
-    hidden: Float[Array, "batch embed"],
-    keys: Key[Array, "batch"],
-    settings: Settings,
-) -> Decoding:
-    ids = sample(
-        model.unembedding.logits(hidden),
-        keys,
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-    )
-    column = jnp.where(state.done, NO_TOKEN, ids)
-    done = state.done | (ids == settings.eos_id)
-    # A row that has ended keeps writing to its first slot, so that it never runs out of them.
-    lengths = jnp.where(done, 0, state.cache.lengths)
-    return Decoding(
-        cache=state.cache._replace(lengths=lengths),
-        last=ids,
-        tokens=placed(state.tokens.at[:, state.num_columns].set(column), "whole whole"),
-        num_columns=state.num_columns + 1,
-        done=done,
-    )
-
-
-def _row(prompt: Sequence[int], context: int, new: int, say: Callable[[str], None]) -> Row:
-    row = Row(ids=[int(token) for token in prompt], prompt_length=len(prompt))
-    if len(prompt) > context:
-        kept = max(1, context // 2, context - new + 1)
-        row.start = len(prompt) - kept
-        say(
+    def _start_of(self, prompt: list[int]) -> int:
+        """Where the part of a prompt begins that the model can read."""
+        context = self._decoder.context_length
+        if len(prompt) <= context:
+            return 0
+        kept = context
+        if self._slides:
+            kept = max(1, context // 2, context - self._config.max_new_tokens + 1)
+        self._notice(
             f"a prompt of {len(prompt)} tokens is longer than the context of {context}: "
             f"only its last {kept} are read"
         )
-    return row
+        return len(prompt) - kept
 
 
-def _round(
-    model: Decoder,
-    rows: list[Row],
-    keys: Key[Array, "batch"],
-    config: SamplingConfig,
-    *,
-    made: int,
-    eos_id: int,
-) -> int:
-    """Continue the rows until all have ended or one has filled the context; counts new columns."""
-    context = model.config.context_length
-    width = bucket(max(len(row.seen) for row in rows), context)
-    input_ids = np.zeros((len(rows), width), np.int32)
-    for i, row in enumerate(rows):
-        input_ids[i, : len(row.seen)] = row.seen
-    settings = Settings(
-        slots=bucket(width + config.max_new_tokens, context),
-        temperature=config.temperature,
-        top_k=config.top_k,
-        top_p=config.top_p,
-        eos_id=eos_id,
-    )
-    lengths = np.array([len(row.seen) for row in rows], np.int32)
-    done = np.array([row.done for row in rows])
-    state = prefill(model, input_ids, lengths, done, keys, np.int32(made), settings=settings)
-    budget = np.int32(config.max_new_tokens - made)
-    state = decode(model, state, keys, np.int32(made), budget, settings=settings)
-    count = int(state.num_columns)
-    for row, tokens in zip(rows, np.asarray(state.tokens)[:, :count].tolist(), strict=True):
-        _extend(row, tokens, eos_id)
-    return count
+def _enough(
+    model: Decoder | EncoderDecoder, prompts: Sequence[Sequence[int]], config: SamplingConfig
+) -> int | None:
+    """Room for the longest of all, where a model knows no limit; None: the model's own length."""
+    if isinstance(model, Decoder) or model.longest is not None:
+        return None
+    context: int = model.config.context_length
+    return max(context, config.max_new_tokens + 1, *map(len, prompts))
 
 
-def _extend(row: Row, tokens: list[int], eos_id: int) -> None:
-    if row.done:
-        return
-    row.done = eos_id in tokens
-    row.ids.extend(tokens[: tokens.index(eos_id)] if row.done else tokens)
-
-
-def _finished(rows: list[Row], made: int, config: SamplingConfig) -> bool:
-    return made >= config.max_new_tokens or all(row.done for row in rows)
-
-
-def _slide(rows: list[Row], context: int) -> None:
-    """Rows with more text than the context holds go on from its last half."""
-    for row in rows:
-        if row.done:
-            row.start = len(row.ids) - 1
-        elif len(row.seen) > context:
-            row.start = len(row.ids) - max(1, context // 2)
+def _ignore(message: str) -> None:
+    """Told what nobody asked for."""

@@ -1,14 +1,20 @@
 """Continuing texts: the tokenizer on either side of decoding."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
-from jax_lm.errors import JaxLMError, UsageError
-from jax_lm.generation.decode import generate
+from jax_lm.errors import UsageError
+from jax_lm.generation.decode import DecodeOptions, write
+from jax_lm.generation.requests import Finish
 from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.generation.streaming import TextStream
 from jax_lm.models.decoder import Decoder
-from jax_lm.tokenizers.base import Tokenizer
+from jax_lm.models.encoder_decoder import EncoderDecoder
+from jax_lm.tokenizers.base import Tokenizer, start_id
+
+Hear = Callable[[int, str], None]
+"""Told the number of a prompt and the next piece of its continuation: whole characters."""
 
 
 class Continuation(NamedTuple):
@@ -16,84 +22,104 @@ class Continuation(NamedTuple):
 
     prompt: str
     text: str
-    """The new part alone."""
+    """The new part alone, without what ended it."""
     num_tokens: int
-    """New tokens."""
+    """New tokens, without the one that ended the text."""
+    finish_reason: Finish
+    """``stop``: a token or a string ended it; ``length``: it is as long as it may be."""
 
 
 def continue_texts(
-    model: Decoder,
+    model: Decoder | EncoderDecoder,
     tokenizer: Tokenizer,
     prompts: Sequence[str],
     config: SamplingConfig,
     *,
     parse_special: bool = False,
     notice: Callable[[str], None] | None = None,
+    hear: Hear | None = None,
+    options: DecodeOptions | None = None,
 ) -> list[Continuation]:
-    """Continue texts in one batch; an empty one starts as a document does (BOS, else EOS).
+    """Continue texts in batches; an empty one starts as a document does (BOS, else EOS).
 
     Args:
-        model: whose vocabulary is the tokenizer's.
+        model: whose vocabulary is the tokenizer's; an encoder-decoder reads the prompt, between
+            BOS and EOS, and writes its output.
         tokenizer: spells prompts and continuations.
         prompts: the same one several times gives different samples of it.
         config: how tokens are drawn, and how many.
         parse_special: read strings such as ``<usr>`` in prompts as special tokens, not as text.
         notice: told once when a prompt is cut or the context is full.
+        hear: told of every piece of text as it is drawn.
+        options: how it is computed.
 
     Raises:
         UsageError: a prompt is empty, and the tokenizer has neither BOS nor EOS.
         JaxLMError: a prompt has a character that the vocabulary cannot spell.
     """
-    encoded = _encode(tokenizer, prompts, parse_special)
-    written = generate(model, encoded, config, eos_id=tokenizer.eos_id, notice=notice)
+    apart = isinstance(model, EncoderDecoder)
+    encoded = encode_prompts(tokenizer, prompts, parse_special=parse_special, inputs=apart)
+    before: list[list[int]] = [[]] * len(encoded) if apart else encoded
+    streams = [TextStream(tokenizer, ids, config.stop) for ids in before]
+
+    def listen(number: int, token_id: int) -> bool:
+        piece = streams[number].push(token_id)
+        if hear is not None and piece:
+            hear(number, piece)
+        return streams[number].stopped
+
+    written = write(
+        model,
+        encoded,
+        replace(config, stop=()),
+        eos_id=tokenizer.eos_id,
+        notice=notice,
+        listen=listen,
+        options=options,
+    )
+    for number, stream in enumerate(streams):
+        rest = stream.finish()
+        if hear is not None and rest:
+            hear(number, rest)
     return [
-        Continuation(prompt, _new_text(tokenizer, ids, new), len(new))
-        for prompt, ids, new in zip(prompts, encoded, written, strict=True)
+        Continuation(prompt, stream.text, len(one.ids), "stop" if stream.stopped else one.finish)
+        for prompt, stream, one in zip(prompts, streams, written, strict=True)
     ]
 
 
-def all_prompts(given: Sequence[str], file: Path | None, copies: int) -> list[str]:
-    """Prompts given as they are, and the one that a file holds, each so many times.
+def encode_prompts(
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    *,
+    parse_special: bool = False,
+    inputs: bool = False,
+) -> list[list[int]]:
+    """Ids of each prompt, never none.
+
+    Args:
+        tokenizer: cuts them.
+        prompts: an empty one starts as a document does.
+        parse_special: read strings such as ``<usr>`` as special tokens.
+        inputs: they are an encoder-decoder's, between BOS and EOS as the objective has them.
 
     Raises:
-        JaxLMError: the file is not UTF-8.
-        UsageError: there is none, or no copy of it.
+        UsageError: a prompt is empty, and the tokenizer has neither BOS nor EOS.
+        JaxLMError: a prompt has a character that the vocabulary cannot spell.
     """
-    prompts = [*given, *([] if file is None else [read_prompt(file)])]
-    if not prompts:
-        raise UsageError('nothing to continue: give --prompt "..." or --prompt-file FILE')
-    if copies < 1:
-        raise UsageError(f"--num-samples must be at least 1, not {copies}")
-    return [prompt for prompt in prompts for _ in range(copies)]
-
-
-def read_prompt(path: Path) -> str:
-    """The text of a file without its last line break, which is the editor's rather than the text's.
-
-    Raises:
-        JaxLMError: the file is not UTF-8.
-    """
-    try:
-        return path.read_text(encoding="utf-8").removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise JaxLMError(f"{path}: not UTF-8 text ({error.reason}): convert it") from error
-
-
-def _encode(tokenizer: Tokenizer, prompts: Sequence[str], parse_special: bool) -> list[list[int]]:
     ids, offsets, _ = tokenizer.encode_batch(prompts, parse_special=parse_special)
-    start = tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
+    start = start_id(tokenizer)
+    before, after = ([] if one is None else [one] for one in (tokenizer.bos_id, tokenizer.eos_id))
     encoded = []
     for i in range(len(prompts)):
-        prompt = ids[offsets[i] : offsets[i + 1]].tolist()
-        if not prompt and start is None:
-            raise UsageError(
-                "an empty prompt needs a tokenizer with a BOS or EOS token to start from, and "
-                "this one has neither: write a prompt"
-            )
-        encoded.append(prompt or [start])
+        prompt: list[int] = ids[offsets[i] : offsets[i + 1]].tolist()
+        if inputs:
+            prompt = [*before, *prompt, *after]
+        if not prompt:
+            if start is None:
+                raise UsageError(
+                    "an empty prompt needs a tokenizer with a BOS or EOS token to start from, "
+                    "and this one has neither: write a prompt"
+                )
+            prompt.append(start)
+        encoded.append(prompt)
     return encoded
-
-
-def _new_text(tokenizer: Tokenizer, prompt: list[int], new: list[int]) -> str:
-    """What ``new`` adds to the prompt's text; ids are decoded together, as they are read."""
-    return tokenizer.decode([*prompt, *new])[len(tokenizer.decode(prompt)) :]

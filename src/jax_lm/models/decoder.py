@@ -9,7 +9,7 @@ from jaxtyping import Array, DTypeLike, Float, Int
 
 from jax_lm.models.base import Unembedding
 from jax_lm.models.layers.dropout import DropoutKey
-from jax_lm.models.layers.kv_cache import KVCache, LayerCache, empty_cache
+from jax_lm.models.layers.kv_cache import KVCache, LayerCaches, empty_cache
 from jax_lm.models.layers.mask import AttentionMask, cached_mask, causal_mask, token_positions
 from jax_lm.models.layers.stack import RematPolicy
 
@@ -18,6 +18,8 @@ class Decoder(eqx.Module):
     """What a family of decoders leaves to be said: its hidden states under a mask."""
 
     config: eqx.AbstractVar[Any]
+    blocks: eqx.AbstractVar[Any]
+    """All blocks, stacked, or a list of them."""
 
     @property
     @abstractmethod
@@ -35,12 +37,12 @@ class Decoder(eqx.Module):
         input_ids: Int[Array, "batch seq"],
         positions: Int[Array, "#batch seq"],
         mask: AttentionMask,
-        caches: LayerCache | None,
+        caches: LayerCaches | None,
         *,
         key: DropoutKey | None = None,
         remat: RematPolicy = "none",
         unroll: bool = False,
-    ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
+    ) -> tuple[Float[Array, "batch seq embed"], LayerCaches | None]:
         """Final hidden states, and the caches with these tokens' keys and values."""
 
     @property
@@ -75,9 +77,10 @@ class Decoder(eqx.Module):
         return self.hidden(input_ids, positions, mask, None, **options)[0]
 
     def empty_cache(self, batch: int, slots: int, dtype: DTypeLike = jnp.float32) -> KVCache:
-        """A cache for ``batch`` rows of at most ``slots`` tokens."""
+        """A cache for ``batch`` rows of at most ``slots`` tokens, stacked where the blocks are."""
         heads, head_dim = self.cache_heads
-        return empty_cache((self.config.num_layers, batch, heads, slots, head_dim), dtype)
+        shape = (self.config.num_layers, batch, heads, slots, head_dim)
+        return empty_cache(shape, dtype, stacked=not isinstance(self.blocks, list))
 
     def decode(
         self, input_ids: Int[Array, "batch seq"], cache: KVCache

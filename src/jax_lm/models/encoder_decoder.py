@@ -8,18 +8,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int
 
 from jax_lm.models.base import Unembedding
+from jax_lm.models.layers.attention import Attention
 from jax_lm.models.layers.dropout import DropoutKey, split_key
-from jax_lm.models.layers.kv_cache import LayerCache, empty_cache
+from jax_lm.models.layers.kv_cache import LayerCache, LayerCaches, empty_cache
 from jax_lm.models.layers.mask import AttentionMask, cached_mask, causal_mask, cross_mask
 from jax_lm.models.layers.stack import RematPolicy
 
 
 class DecoderCaches(NamedTuple):
-    """What decoding need not compute again, of all blocks, stacked (or of one, in a scan)."""
+    """What decoding need not compute again, of all blocks (or of one, in a block)."""
 
-    own: LayerCache
+    own: LayerCaches
     """Keys and values of the output so far."""
-    memory: LayerCache
+    memory: LayerCaches
     """Keys and values of the whole input."""
 
 
@@ -33,10 +34,32 @@ class Seq2SeqCache(NamedTuple):
     """Output tokens of each row that the cache holds."""
 
 
+def with_memory(blocks: Any, caches: DecoderCaches | None) -> Any:
+    """Blocks with the input's keys and values, which do not come out of them as caches do."""
+    if not isinstance(blocks, list):
+        return blocks, None if caches is None else caches.memory
+    memory = [None] * len(blocks) if caches is None else caches.memory
+    return list(zip(blocks, memory, strict=True))
+
+
+def memory_of(
+    attention: Attention,
+    memory: LayerCache | None,
+    encoded: Float[Array, "batch slots embed"] | None,
+) -> LayerCache:
+    """The input's keys and values for a block: as they are remembered, or of the input itself."""
+    if memory is not None:
+        return memory
+    assert encoded is not None, "the input is neither given nor remembered"
+    return attention.remember(encoded)
+
+
 class EncoderDecoder(eqx.Module):
     """What a family of encoder-decoders leaves to be said: its two stacks."""
 
     config: eqx.AbstractVar[Any]
+    decoder: eqx.AbstractVar[Any]
+    """The stack that writes; its ``blocks`` are stacked, or a list of them."""
 
     @property
     @abstractmethod
@@ -53,6 +76,12 @@ class EncoderDecoder(eqx.Module):
     def num_decoder_layers(self) -> int:
         """Blocks of the decoder."""
 
+    @property
+    def longest(self) -> int | None:
+        """Tokens of the longest input, and of the longest output; None: any number."""
+        longest: int = self.config.context_length
+        return longest
+
     @abstractmethod
     def encode(
         self,
@@ -66,8 +95,8 @@ class EncoderDecoder(eqx.Module):
         """The input, read; padding has segment 0."""
 
     @abstractmethod
-    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCache:
-        """Keys and values of the input for every decoder block, stacked."""
+    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCaches:
+        """Keys and values of the input for every decoder block, stacked where the blocks are."""
 
     @abstractmethod
     def decoder_hidden(
@@ -129,8 +158,8 @@ class EncoderDecoder(eqx.Module):
         """A cache for outputs of at most ``slots`` tokens to an input that ``encode`` read."""
         heads, head_dim = self.cache_heads
         shape = (self.num_decoder_layers, encoded.shape[0], heads, slots, head_dim)
-        own = empty_cache(shape, dtype)
         memory = self.remember(encoded)
+        own = empty_cache(shape, dtype, stacked=not isinstance(memory, list))
         return Seq2SeqCache(DecoderCaches(own.layers, memory), segment_ids, own.lengths)
 
     def decode(

@@ -21,7 +21,7 @@ from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
 from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import normal
-from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.kv_cache import LayerCache, LayerCaches
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
 from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
@@ -146,12 +146,12 @@ class GPT2(Decoder):
         input_ids: Int[Array, "batch seq"],
         positions: Int[Array, "#batch seq"],
         mask: AttentionMask,
-        caches: LayerCache | None,
+        caches: LayerCaches | None,
         *,
         key: DropoutKey | None = None,
         remat: RematPolicy = "none",
         unroll: bool = False,
-    ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
+    ) -> tuple[Float[Array, "batch seq embed"], LayerCaches | None]:
         """Embed, run the blocks, normalise."""
         embedding_key, blocks_key = split_key(key, 2)
         x = lookup(self.token_embedding, input_ids) + self.position_embedding[positions]

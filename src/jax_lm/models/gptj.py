@@ -22,7 +22,7 @@ from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
 from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import Initialization, residual_std
-from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.kv_cache import LayerCache, LayerCaches
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
 from jax_lm.models.layers.rotary import Rotation, frequencies, rotation
@@ -176,12 +176,12 @@ class GPTJ(Decoder):
         input_ids: Int[Array, "batch seq"],
         positions: Int[Array, "#batch seq"],
         mask: AttentionMask,
-        caches: LayerCache | None,
+        caches: LayerCaches | None,
         *,
         key: DropoutKey | None = None,
         remat: RematPolicy = "none",
         unroll: bool = False,
-    ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
+    ) -> tuple[Float[Array, "batch seq embed"], LayerCaches | None]:
         """Embed, run the blocks, normalise."""
         embedding_key, blocks_key = split_key(key, 2)
         x = dropout(lookup(self.token_embedding, input_ids), self.config.dropout, embedding_key)

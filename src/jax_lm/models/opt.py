@@ -22,7 +22,7 @@ from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
 from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import normal
-from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.kv_cache import LayerCache, LayerCaches
 from jax_lm.models.layers.low_rank import contract
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
@@ -195,12 +195,12 @@ class OPT(Decoder):
         input_ids: Int[Array, "batch seq"],
         positions: Int[Array, "#batch seq"],
         mask: AttentionMask,
-        caches: LayerCache | None,
+        caches: LayerCaches | None,
         *,
         key: DropoutKey | None = None,
         remat: RematPolicy = "none",
         unroll: bool = False,
-    ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
+    ) -> tuple[Float[Array, "batch seq embed"], LayerCaches | None]:
         """Embed, run the blocks, normalise; both ends projected where the widths differ."""
         x = lookup(self.token_embedding, input_ids)
         if self.project_in_weight is not None:

@@ -91,7 +91,7 @@ class FoundModel:
         return model
 
 
-def open_model(spec: str) -> OpenedModel:
+def open_model(spec: str, sharding_of: ShardingOf | None = None) -> OpenedModel:
     """Load a model with its tokenizer.
 
     Args:
@@ -100,12 +100,13 @@ def open_model(spec: str) -> OpenedModel:
             directory with a ``config.json`` of transformers, one that ``jax-lm convert`` wrote,
             LLaMA's own files, or a name on the Hugging Face hub; any of the directories may be on
             an object store, as in ``gs://bucket/run/final``.
+        sharding_of: where its arrays go; None: the default device.
 
     Raises:
         JaxLMError: there is no such model, or its files are damaged.
     """
     found = find_model(spec)
-    model = found.read()
+    model = found.read(sharding_of)
     tokenizer = load_tokenizer(found.tokenizer)
     refuse_larger(tokenizer, model.config.vocab_size, str(found.path))
     return OpenedModel(model, tokenizer, found.path, found.tokenizer)

@@ -22,12 +22,12 @@ from jax_lm.models.bart.stacks import (
     encoder_stack,
 )
 from jax_lm.models.base import Unembedding, token_table
-from jax_lm.models.encoder_decoder import DecoderCaches, EncoderDecoder
+from jax_lm.models.encoder_decoder import DecoderCaches, EncoderDecoder, memory_of, with_memory
 from jax_lm.models.layers.dropout import DropoutKey, split_key
 from jax_lm.models.layers.embedding import lookup
-from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.kv_cache import LayerCaches
 from jax_lm.models.layers.mask import AttentionMask, bidirectional_mask, token_positions
-from jax_lm.models.layers.stack import RematPolicy, apply_blocks
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, map_blocks
 
 
 class Bart(EncoderDecoder):
@@ -98,10 +98,11 @@ class Bart(EncoderDecoder):
         )
         return x
 
-    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCache:
-        """Keys and values of the input for every decoder block, stacked."""
-        blocks: Any = self.decoder.blocks.cross_attention
-        memory: LayerCache = jax.vmap(lambda attention: attention.remember(encoded))(blocks)
+    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCaches:
+        """Keys and values of the input for every decoder block, stacked where the blocks are."""
+        memory: LayerCaches = map_blocks(
+            lambda block: block.cross_attention.remember(encoded), self.decoder.blocks
+        )
         return memory
 
     def decoder_hidden(
@@ -121,15 +122,22 @@ class Bart(EncoderDecoder):
         if positions is None:
             positions = token_positions(decoder_input_ids, None)
         x = self.decoder.embed(self._tokens(decoder_input_ids), positions, embedding_key)
-        return apply_blocks(
-            lambda block, x, caches, key: block(x, masks, encoded, caches, key=key),
-            self.decoder.blocks,
+
+        def apply(layer: Any, x: Any, own: Any, key: Any) -> Any:
+            block, remembered = layer
+            memory = memory_of(block.cross_attention, remembered, encoded)
+            return block(x, masks, memory, own, key=key)
+
+        x, own = apply_blocks(
+            apply,
+            with_memory(self.decoder.blocks, caches),
             x,
-            caches,
+            None if caches is None else caches.own,
             key=blocks_key,
             remat=remat,
             unroll=unroll,
         )
+        return x, None if own is None or caches is None else caches._replace(own=own)
 
     def _tokens(self, ids: Int[Array, "batch seq"]) -> Float[Array, "batch seq embed"]:
         scale = math.sqrt(self.config.embed_dim) if self.config.scale_embedding else 1.0

@@ -8,11 +8,11 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from jax_lm.models.bart.config import BartConfig, StackShape
-from jax_lm.models.encoder_decoder import DecoderCaches
 from jax_lm.models.layers.attention import Attention
 from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
 from jax_lm.models.layers.feed_forward import FeedForward
 from jax_lm.models.layers.init import normal
+from jax_lm.models.layers.kv_cache import LayerCache
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import LayerNorm
 from jax_lm.models.layers.stack import stack
@@ -87,26 +87,28 @@ class DecoderBlock(eqx.Module):
         self,
         x: Float[Array, "batch seq embed"],
         masks: tuple[AttentionMask, AttentionMask],
-        encoded: Float[Array, "batch slots embed"] | None,
-        caches: DecoderCaches | None = None,
+        memory: LayerCache,
+        cache: LayerCache | None = None,
         *,
         key: DropoutKey | None = None,
-    ) -> tuple[Float[Array, "batch seq embed"], DecoderCaches | None]:
-        """Hidden states after the block, and the caches with this block's keys and values."""
+    ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
+        """Hidden states after the block, and the cache with this block's keys and values.
+
+        Args:
+            x: hidden states of output positions.
+            masks: over the output, and over the input.
+            memory: the input's keys and values, as ``cross_attention`` remembers them.
+            cache: of earlier output tokens.
+            key: for dropout; None: inference.
+        """
         keys, rate = split_key(key, 6), self.dropout_rate
-        own = None if caches is None else caches.own
-        attended, own = self.attention(x, masks[0], own, key=keys[0])
+        attended, cache = self.attention(x, masks[0], cache, key=keys[0])
         x = self.attention_norm(x + dropout(attended, rate, keys[1]))
-        if caches is None:
-            assert encoded is not None, "without caches the input itself is needed"
-            memory = self.cross_attention.remember(encoded)
-        else:
-            memory = caches.memory
         recalled = self.cross_attention.recall(x, memory, masks[1], key=keys[2])
         x = self.cross_attention_norm(x + dropout(recalled, rate, keys[3]))
         fed = self.feed_forward(x, key=keys[4])
         x = self.feed_forward_norm(x + dropout(fed, rate, keys[5]))
-        return x, None if own is None else DecoderCaches(own, memory)
+        return x, cache
 
 
 Block = TypeVar("Block", EncoderBlock, DecoderBlock)

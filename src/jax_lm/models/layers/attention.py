@@ -118,8 +118,16 @@ def project(
     weight: Float[Array, "embed heads head_dim"] | LowRank,
     bias: Float[Array, "heads head_dim"] | None,
 ) -> Float[Array, "batch heads seq head_dim"]:
-    """Into heads; they come before positions, so that attention is plain batched products."""
-    y = contract("bte,ehd->bhtd", x, weight)
+    """Into heads; they come before positions, so that attention is plain batched products.
+
+    One position alone is a product of two matrices: of the general one, XLA makes a product with
+    the weights transposed, and transposes them anew for every token.
+    """
+    if x.shape[1] == 1 and not isinstance(weight, LowRank):
+        flat = x[:, 0] @ weight.reshape(weight.shape[0], -1)
+        y = flat.reshape(x.shape[0], *weight.shape[1:])[:, :, None]
+    else:
+        y = contract("bte,ehd->bhtd", x, weight)
     return placed(y if bias is None else y + bias[None, :, None, :], "batch heads seq head_dim")
 
 
@@ -128,6 +136,10 @@ def merge(
     weight: Float[Array, "heads head_dim embed"] | LowRank,
     bias: Float[Array, "embed"] | None,
 ) -> Float[Array, "batch seq embed"]:
-    """Back to the residual stream."""
-    y = contract("bhtd,hde->bte", attended, weight)
+    """Back to the residual stream; one position alone as ``project`` does it."""
+    if attended.shape[2] == 1 and not isinstance(weight, LowRank):
+        flat = attended.reshape(attended.shape[0], -1)
+        y = (flat @ weight.reshape(-1, weight.shape[-1]))[:, None]
+    else:
+        y = contract("bhtd,hde->bte", attended, weight)
     return placed(y if bias is None else y + bias[None, None, :], "batch seq embed")

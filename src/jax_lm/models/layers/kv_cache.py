@@ -13,17 +13,43 @@ class LayerCache(NamedTuple):
     value: Float[Array, "batch heads slots head_dim"]
 
 
-class KVCache(NamedTuple):
-    """All layers' caches, stacked, and how many slots of each row are filled."""
+LayerCaches = LayerCache | list[LayerCache]
+"""Caches of all layers: stacked on a leading axis, or a list."""
 
-    layers: LayerCache
+
+class KVCache(NamedTuple):
+    """All layers' caches, and how many slots of each row are filled."""
+
+    layers: LayerCaches
     lengths: Int[Array, "batch"]
 
 
-def empty_cache(shape: tuple[int, int, int, int, int], dtype: DTypeLike = jnp.float32) -> KVCache:
-    """A cache of shape (layers, batch, heads, slots, head_dim) with nothing in it."""
-    layers = LayerCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+def empty_cache(
+    shape: tuple[int, int, int, int, int],
+    dtype: DTypeLike = jnp.float32,
+    *,
+    stacked: bool = True,
+) -> KVCache:
+    """A cache of shape (layers, batch, heads, slots, head_dim) with nothing in it.
+
+    Args:
+        shape: of keys, and of values.
+        dtype: of both.
+        stacked: one array for all layers, or else a list.
+    """
+
+    def layer(shape: tuple[int, ...]) -> LayerCache:
+        return LayerCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+
+    layers = layer(shape) if stacked else [layer(shape[1:]) for _ in range(shape[0])]
     return KVCache(layers, jnp.zeros(shape[1], jnp.int32))
+
+
+def num_slots(caches: LayerCaches) -> int:
+    """Slots of every row."""
+    layer = caches[0] if isinstance(caches, list) else caches
+    slots: int = layer.key.shape[-2]
+    return slots
 
 
 def write(

@@ -9,7 +9,7 @@ from jax_lm.models.decoder import Decoder
 from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.embedding import lookup
 from jax_lm.models.layers.feed_forward import GatedFeedForward
-from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.kv_cache import LayerCache, LayerCaches
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import RMSNorm
 from jax_lm.models.layers.rotary import Rotation, rotation, scaled_frequencies
@@ -107,12 +107,12 @@ class Llama(Decoder):
         input_ids: Int[Array, "batch seq"],
         positions: Int[Array, "#batch seq"],
         mask: AttentionMask,
-        caches: LayerCache | None,
+        caches: LayerCaches | None,
         *,
         key: DropoutKey | None = None,
         remat: RematPolicy = "none",
         unroll: bool = False,
-    ) -> tuple[Float[Array, "batch seq embed"], LayerCache | None]:
+    ) -> tuple[Float[Array, "batch seq embed"], LayerCaches | None]:
         """Embed, run the blocks, normalise."""
         angles = scaled_frequencies(self.config.heads[2], self.config.rotary)
         turns = rotation(positions, angles)

@@ -18,7 +18,7 @@ from jax_lm.models.base import Unembedding, token_table
 from jax_lm.models.encoder_decoder import DecoderCaches, EncoderDecoder
 from jax_lm.models.layers.dropout import DropoutKey
 from jax_lm.models.layers.embedding import lookup
-from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.kv_cache import LayerCaches
 from jax_lm.models.layers.mask import AttentionMask, bidirectional_mask
 from jax_lm.models.layers.stack import RematPolicy
 from jax_lm.models.t5.config import T5Config
@@ -70,6 +70,10 @@ class T5(EncoderDecoder):
         """Blocks of the decoder."""
         return self.config.decoder_layers
 
+    @property
+    def longest(self) -> None:
+        """Inputs and outputs may have any number of tokens."""
+
     def encode(
         self,
         input_ids: Int[Array, "batch slots"],
@@ -83,8 +87,8 @@ class T5(EncoderDecoder):
         x, mask = lookup(self.token_embedding, input_ids), bidirectional_mask(segment_ids)
         return self.encoder(x, mask, key=key, remat=remat, unroll=unroll)
 
-    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCache:
-        """Keys and values of the input for every decoder block, stacked."""
+    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCaches:
+        """Keys and values of the input for every decoder block, stacked where the blocks are."""
         return self.decoder.remember(encoded)
 
     def decoder_hidden(

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from jax_lm.models.encoder_decoder import DecoderCaches
+from jax_lm.models.encoder_decoder import DecoderCaches, memory_of, with_memory
 from jax_lm.models.layers.attention import Attention
 from jax_lm.models.layers.dropout import DropoutKey, dropout, split_key
 from jax_lm.models.layers.feed_forward import FeedForward, GatedFeedForward
 from jax_lm.models.layers.init import normal
-from jax_lm.models.layers.kv_cache import LayerCache
+from jax_lm.models.layers.kv_cache import LayerCache, LayerCaches, num_slots
 from jax_lm.models.layers.mask import AttentionMask
 from jax_lm.models.layers.norm import RMSNorm
 from jax_lm.models.layers.relative_bias import RelativeBias
-from jax_lm.models.layers.stack import RematPolicy, apply_blocks, stack
+from jax_lm.models.layers.stack import RematPolicy, apply_blocks, map_blocks, stack
 from jax_lm.models.t5.config import T5Config
 
 
@@ -189,19 +189,16 @@ class DecoderStack(eqx.Module):
         """Normalised hidden states of output positions; arguments as in ``decoder_hidden``."""
 
         def apply(layer: tuple[DecoderBlock, LayerCache | None], x: Any, own: Any, key: Any) -> Any:
-            block, memory = layer
-            if memory is None:
-                assert encoded is not None, "the input is neither given nor remembered"
-                memory = block.cross_attention.remember(encoded)
+            block, remembered = layer
+            memory = memory_of(block.cross_attention, remembered, encoded)
             return block(x, masks, bias, memory, own, key=key)
 
         keys = split_key(key, 3)
         bias = self._bias(x, masks[0], caches)
         x = dropout(x, self.dropout_rate, keys[0])
-        # The input's keys and values go in beside the blocks, not as caches, which come out again.
         x, own = apply_blocks(
             apply,
-            (self.blocks, None if caches is None else caches.memory),
+            with_memory(self.blocks, caches),
             x,
             None if caches is None else caches.own,
             key=keys[1],
@@ -211,10 +208,10 @@ class DecoderStack(eqx.Module):
         x = dropout(self.final_norm(x), self.dropout_rate, keys[2])
         return x, None if own is None or caches is None else caches._replace(own=own)
 
-    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCache:
-        """The input's keys and values for every block, stacked."""
-        memory: LayerCache = jax.vmap(lambda attention: attention.remember(encoded))(
-            self.blocks.cross_attention
+    def remember(self, encoded: Float[Array, "batch slots embed"]) -> LayerCaches:
+        """The input's keys and values for every block, stacked where the blocks are."""
+        memory: LayerCaches = map_blocks(
+            lambda block: block.cross_attention.remember(encoded), self.blocks
         )
         return memory
 
@@ -228,7 +225,7 @@ class DecoderStack(eqx.Module):
         queries = mask.query_slots
         if queries is None:
             queries = jnp.arange(x.shape[1])[None, :]
-        slots = x.shape[1] if caches is None else caches.own.key.shape[-2]
+        slots = x.shape[1] if caches is None else num_slots(caches.own)
         return self.relative_bias(queries, slots).astype(x.dtype)
 
 

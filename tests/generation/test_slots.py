@@ -1,0 +1,180 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax_lm.errors import UsageError
+from jax_lm.generation import slot_arrays
+from jax_lm.generation.decode import DecodeOptions, generate, write
+from jax_lm.generation.requests import Drawn, Request
+from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.generation.slots import SlotDecoder
+from jax_lm.models.registry import init_model
+from jax_lm.models.t5 import T5Config
+from tests.contracts.family_cases import CONFIGS
+
+PROMPTS = [[3, 1, 4, 1, 5], [9], [2, 6, 5, 3, 5, 8, 9, 7, 9, 3]]
+
+
+def drawn_config(**changed: object) -> SamplingConfig:
+    return SamplingConfig(**{"max_new_tokens": 12, "temperature": 1.0, **changed})
+
+
+def texts_of(decoder: SlotDecoder, steps: int | None = None) -> dict[int, list[Drawn]]:
+    found: dict[int, list[Drawn]] = {}
+    while (steps is None or steps > 0) and (drawn := decoder.step()):
+        for one in drawn:
+            found.setdefault(one.slot, []).append(one)
+        steps = None if steps is None else steps - 1
+    return found
+
+
+def test_texts_that_come_and_go_are_those_written_alone(model):
+    """Admitted at different steps, with settings of their own, into slots that others left."""
+    asked = [
+        Request(PROMPTS[0], drawn_config(top_k=5, seed=1)),
+        Request(PROMPTS[1], drawn_config(temperature=0.0, repetition_penalty=1.3)),
+        Request(PROMPTS[2], drawn_config(min_p=0.05, top_p=0.9, stop_ids=(1, 2, 3, 4, 5))),
+        Request(PROMPTS[0], drawn_config(max_new_tokens=60), copy=1),
+    ]
+    alone = []
+    for request in asked:
+        decoder = SlotDecoder(model, num_slots=2, eos_id=None)
+        (slot,) = decoder.admit([request])
+        alone.append([one.id for one in texts_of(decoder)[slot]])
+    decoder = SlotDecoder(model, num_slots=2, eos_id=None)
+    together: list[list[int]] = [[] for _ in asked]
+    waiting, running = list(enumerate(asked)), {}
+    while waiting or running:
+        if waiting and decoder.num_free:
+            number, request = waiting.pop(0)
+            running[decoder.admit([request])[0]] = number
+        for one in decoder.step():
+            together[running[one.slot]].append(one.id)
+            if one.finish is not None:
+                del running[one.slot]
+    assert together == alone
+    assert decoder.num_free == decoder.num_slots == 2
+    assert decoder.step() == []
+
+
+def test_log_probabilities_are_the_models_own(model):
+    decoder = SlotDecoder(model, num_slots=3, eos_id=None)
+    decoder.admit([Request(PROMPTS[0], drawn_config(temperature=0.3, repetition_penalty=2.0))])
+    (found,) = texts_of(decoder).values()
+    ids = jnp.asarray([[*PROMPTS[0], *(one.id for one in found)]])
+    logits = jax.jit(lambda m: m.unembedding.logits(m(ids)))(model)[0]
+    logs = jax.nn.log_softmax(logits)[len(PROMPTS[0]) - 1 : -1]
+    expected = [float(row[one.id]) for row, one in zip(logs, found, strict=True)]
+    np.testing.assert_allclose([one.log_prob for one in found], expected, atol=1e-4)
+
+
+def test_no_end_before_the_least_length(model):
+    free = generate(model, PROMPTS, drawn_config(max_new_tokens=30), eos_id=None)
+    stops = tuple({text[2] for text in free})
+    config = drawn_config(max_new_tokens=30, stop_ids=stops)
+    short = write(model, PROMPTS, config, eos_id=None)
+    assert max(len(one.ids) for one in short) == 2
+    config = drawn_config(max_new_tokens=30, min_new_tokens=10, stop_ids=stops)
+    for one in write(model, PROMPTS, config, eos_id=None):
+        assert len(one.ids) >= 10
+        assert not set(one.ids) & set(stops)
+
+
+def test_a_released_slot_is_free_and_the_others_go_on(model):
+    decoder = SlotDecoder(model, num_slots=2, eos_id=None)
+    first, second = decoder.admit([Request(p, drawn_config()) for p in PROMPTS[:2]])
+    texts_of(decoder, 3)
+    decoder.release(first)
+    assert decoder.num_free == 1
+    assert set(texts_of(decoder)) == {second}
+
+
+def test_a_full_context_ends_a_text(short_model):
+    decoder = SlotDecoder(short_model, num_slots=1, eos_id=None)
+    assert decoder.context_length == 32
+    decoder.admit([Request([1] * 30, drawn_config(max_new_tokens=9))])
+    (found,) = texts_of(decoder).values()
+    assert [one.finish for one in found] == [None, None, "length"]
+
+
+def test_requests_that_cannot_be_served_are_refused(short_model):
+    decoder = SlotDecoder(short_model, num_slots=1, eos_id=None)
+    config = drawn_config()
+    for prompt, message in [
+        ([], "a prompt is empty"),
+        ([1] * 33, "a prompt of 33 tokens is longer than the 32 that the model takes"),
+        ([1, 31], "token id 31 is not one of the model's 31"),
+        ([-1], "token id -1 is not one of the model's 31"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            decoder.admit([Request(prompt, config)])
+    with pytest.raises(UsageError, match="2 requests for 1 free slots"):
+        decoder.admit([Request([1], config)] * 2)
+    assert decoder.num_free == 1
+    with pytest.raises(UsageError, match="the number of slots is 0"):
+        SlotDecoder(short_model, num_slots=0, eos_id=None)
+    with pytest.raises(UsageError, match="the longest text is 33 tokens, expected from 1 to the"):
+        SlotDecoder(short_model, num_slots=1, eos_id=None, max_length=33)
+
+
+def test_few_programs_are_compiled(model):
+    slot_arrays.step.clear_cache()
+    slot_arrays.enter.clear_cache()
+    decoder = SlotDecoder(model, num_slots=4, eos_id=0)
+    for count in (1, 3, 4):
+        for length in (1, 9, 30, 60):
+            config = drawn_config(max_new_tokens=3, temperature=0.5 * count, top_k=length)
+            decoder.admit([Request([1 + length % 30] * length, config) for _ in range(count)])
+            texts_of(decoder)
+    # Prompts and texts of 32 and 32, 32 and 64, or 64 and 64 tokens; one of them, or up to four.
+    assert slot_arrays.step._cache_size() == 2
+    assert slot_arrays.enter._cache_size() == 2 * 3
+
+
+def test_the_batch_size_and_the_precision(model):
+    config = drawn_config(max_new_tokens=8)
+    prompts = [*PROMPTS, *PROMPTS]
+    whole = generate(model, prompts, config, eos_id=None)
+    for size in (1, 4):
+        options = DecodeOptions(batch_size=size)
+        assert generate(model, prompts, config, eos_id=None, options=options) == whole
+    halved = DecodeOptions(dtype="bfloat16")
+    assert len(generate(model, PROMPTS, config, eos_id=None, options=halved)[0]) == 8
+    with pytest.raises(UsageError, match="--batch-size is 0"):
+        DecodeOptions(batch_size=0)
+
+
+def test_a_cache_is_in_the_dtype_of_the_computation(short_model):
+    decoder = SlotDecoder(short_model, num_slots=1, eos_id=None, dtype="bfloat16")
+    decoder.admit([Request([1, 2], drawn_config())])
+    decoder.step()
+    layers = decoder._slots.cache.layers
+    assert {leaf.dtype for leaf in jax.tree.leaves(layers)} == {jnp.dtype("bfloat16")}
+
+
+def test_an_output_may_be_longer_than_t5s_rows_and_not_than_barts_positions():
+    said: list[str] = []
+    t5 = init_model(jax.random.key(0), CONFIGS["t5"].with_tokens(_ids()))
+    prompt = [5, 6, 7] * 6  # longer than the context, 12
+    config = drawn_config(max_new_tokens=20)
+    assert len(generate(t5, [prompt], config, eos_id=None, notice=said.append)[0]) == 20
+    assert said == []
+    bart = init_model(jax.random.key(0), CONFIGS["bart"].with_tokens(_ids()))
+    (one,) = write(bart, [prompt], config, eos_id=None, notice=said.append)
+    assert (len(one.ids), one.finish) == (12, "length")
+    expected = "a prompt of 18 tokens is longer than the context of 12: only its last 12 are read"
+    assert said == [expected]
+
+
+def test_an_encoder_decoder_must_know_what_outputs_begin_with():
+    config = T5Config(vocab_size=30, num_layers=1, num_heads=1, embed_dim=8, mlp_dim=8, head_dim=8)
+    decoder = SlotDecoder(init_model(jax.random.key(0), config), num_slots=1, eos_id=None)
+    with pytest.raises(UsageError, match="no decoder_start_id, with which outputs begin"):
+        decoder.admit([Request([1], drawn_config())])
+
+
+def _ids():
+    from jax_lm.models.base import TokenIds
+
+    return TokenIds(40, 0, None, 1)
