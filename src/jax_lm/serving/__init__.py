@@ -1,0 +1,1 @@
+"""A model behind HTTP: continuous batching, streaming, a chat page."""

@@ -1,0 +1,176 @@
+"""What the server offers, as an OpenAPI document made of the schemas that check it."""
+
+from typing import Any
+
+import jax_lm
+from jax_lm.serving.schemas import answers, requests
+from jax_lm.serving.served import Served
+
+SENTENCES = {
+    400: "The request is not as described here, or does not fit the model.",
+    401: "The token is missing or wrong.",
+    404: "There is no such model.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    429: "The queue is full; Retry-After says when to try again.",
+    500: "The server failed.",
+    503: "The server is shutting down, or its model failed.",
+    504: "The answer took too long.",
+}
+READING = (400, 408, 413, 415)
+WORKING = (429, 500, 503, 504)
+Schema = dict[str, Any]
+
+
+def document(served: Served) -> Schema:
+    """The OpenAPI document of a server."""
+    schemas = _schemas(served)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"jax-lm serve {served.name}",
+            "version": jax_lm.__version__,
+            "description": "OpenAI-compatible completions and chat, JaxSeq's and dsGPT2's calls.",
+        },
+        "paths": _paths(served, schemas),
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _schemas(served: Served) -> Schema:
+    name, vocab_size, most = served.name, served.vocab_size, served.most_texts
+    return {
+        "CompletionRequest": requests.completion(name, vocab_size, most),
+        "ChatRequest": requests.chat(name, vocab_size, most),
+        "GenerateRequest": requests.jaxseq_generate(most, vocab_size),
+        "LogProbsRequest": requests.log_probs(served.options.max_texts),
+        "StopStreamRequest": requests.STOP_STREAM,
+        "Completion": answers.COMPLETION,
+        "ChatCompletion": answers.CHAT,
+        "Texts": answers.JAXSEQ_TEXTS,
+        "Numbers": answers.JAXSEQ_NUMBERS,
+        "Sentence": answers.SENTENCE,
+        "Model": answers.MODEL,
+        "Models": answers.MODELS,
+        "Health": answers.HEALTH,
+        "Error": answers.ERROR,
+    }
+
+
+def _paths(served: Served, schemas: Schema) -> Schema:
+    security: list[Schema] = [{"token": []}] if served.token is not None else []
+
+    def operation(summary: str, answer: Schema, *errors: int, **more: Any) -> Schema:
+        refusals = (*errors, *((401,) if security else ()))
+        return {
+            "summary": summary,
+            "security": security,
+            "responses": {"200": answer, **{str(code): _error(code) for code in refusals}},
+            **more,
+        }
+
+    def post(summary: str, name: str, answer: Schema, *errors: int) -> Schema:
+        body = {"required": True, "content": {"application/json": {"schema": _ref(name)}}}
+        every = (*READING, *errors)
+        return {"post": operation(summary, answer, *every, requestBody=body)}
+
+    model = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
+    health = {"responses": {str(code): _json("Health", "How it is.") for code in (200, 503)}}
+    completion = _stream("Completion", "The texts.")
+    chat = _stream("ChatCompletion", "The answers.")
+    working = (404, *WORKING)
+    paths = {
+        "/v1/completions": post("Continue prompts", "CompletionRequest", completion, *working),
+        "/v1/chat/completions": post("Answer in a conversation", "ChatRequest", chat, *working),
+        "/v1/models": {"get": operation("The model, in a list", _json("Models", "The list."))},
+        "/v1/models/{model}": {
+            "get": operation("The model", _json("Model", "It."), 404, parameters=[model])
+        },
+        "/generate": post(
+            "Continue texts, as JaxSeq does",
+            "GenerateRequest",
+            _stream("Texts", "The texts."),
+            *WORKING,
+        )
+        | {
+            "get": operation(
+                "Reply to a sentence, as dsGPT2 does",
+                _json("Sentence", "The reply."),
+                400,
+                *WORKING,
+                parameters=_parameters(),
+            )
+        },
+        "/log_probs": post(
+            "Log-probabilities of outputs",
+            "LogProbsRequest",
+            _json("Numbers", "In nats."),
+            *WORKING,
+        ),
+        "/stop_stream": post(
+            "End a stream of /generate",
+            "StopStreamRequest",
+            _answer(
+                "Whether there was one.", {"application/json": {"schema": {"type": "boolean"}}}
+            ),
+            503,
+        ),
+        "/healthz": {"get": {"summary": "Whether it serves", "security": [], **health}},
+        "/metrics": {"get": operation("Counts", _answer("For Prometheus.", _TEXT))},
+        "/openapi.json": {
+            "get": operation(
+                "This", _answer("This.", {"application/json": {"schema": {"type": "object"}}})
+            )
+        },
+        "/": {
+            "get": {
+                "summary": "The chat page",
+                "security": [],
+                "responses": {"200": _answer("It.", {"text/html": {"schema": {"type": "string"}}})},
+            }
+        },
+    }
+    return paths
+
+
+_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+
+
+def _parameters() -> list[Schema]:
+    return [
+        {"name": name, "in": "query", "required": name == "sentence", "schema": schema}
+        for name, schema in requests.SENTENCE_QUERY.items()
+    ]
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _answer(text: str, content: Schema) -> Schema:
+    return {"description": text, "content": content}
+
+
+def _json(name: str, text: str) -> Schema:
+    return _answer(text, {"application/json": {"schema": _ref(name)}})
+
+
+def _stream(name: str, text: str) -> Schema:
+    """JSON, or with ``stream`` the events that make it up."""
+    event = {"data": {"type": "string", "description": "JSON, or [DONE]"}}
+    schema = {"type": "object", "properties": {**event, "event": {"type": "string"}}}
+    events = {"text/event-stream": {"schema": schema}}
+    return _answer(text, {"application/json": {"schema": _ref(name)}} | events)
+
+
+def _error(status: int) -> Schema:
+    answer = _json("Error", SENTENCES[status])
+    if status == 429:
+        answer["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
+    if status == 401:
+        answer["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    return answer

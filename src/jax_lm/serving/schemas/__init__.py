@@ -1,0 +1,1 @@
+"""JSON schemas: one declaration checks what comes in and documents it."""
