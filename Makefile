@@ -10,7 +10,7 @@ COVERAGE := $(if $(TESTS),,--cov --cov-report=term --cov-fail-under=90)
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile $(COVERAGE) $(or $(TESTS),tests)
 CHECKS := check-format check-lint check-types check-imports check-structure
 
-.PHONY: help quickstart setup test test-all check $(CHECKS) format bench
+.PHONY: help quickstart setup test test-all check $(CHECKS) format bench pictures
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -47,6 +47,9 @@ check-structure: .venv/.dev
 format: .venv/.dev ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pictures: .venv/.dev ## the README's pictures, drawn anew (needs chromium)
+	$(BIN)/python docs/pictures/draw.py
 
 bench: .venv/.dev ## every benchmark
 	$(PIP) -e ".[bench]"

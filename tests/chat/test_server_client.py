@@ -89,6 +89,6 @@ def test_a_server_that_fails_is_told_in_a_sentence(url: str, model: str, said: s
 
 def test_no_server_is_a_sentence() -> None:
     with pytest.raises(JaxLMError, match=r"the server does not answer .*; is it running"):
-        ServerClient("127.0.0.1:1").model_name()
+        ServerClient("127.0.0.1:1").model()
     with pytest.raises(UsageError, match="--url ftp://x: expected an address such as"):
         ServerClient("ftp://x")

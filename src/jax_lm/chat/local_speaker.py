@@ -40,7 +40,8 @@ class LocalSpeaker:
         self._decoder = SlotDecoder(
             opened.model, num_slots=1, eos_id=opened.tokenizer.eos_id, dtype=dtype
         )
-        self.name = f"{opened.path} ({template.name} template)"
+        own = template.name == str(opened.tokenizer_path)
+        self.name = f"{opened.path}, {'its own' if own else template.name} chat template"
         self.num_forgotten = 0
 
     def answer(self, messages: Sequence[Message], sampling: SamplingConfig) -> Iterator[str]:

@@ -1,17 +1,15 @@
-"""A model that a server runs."""
+"""A model that a server runs, in a conversation."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jax_lm.chat.server_client import ServerClient
+from jax_lm.chat.server_client import OURS, ServerClient, request_fields
 from jax_lm.documents.conversations.messages import Message
 from jax_lm.generation.sampling import SamplingConfig
 
 
 class RemoteSpeaker:
     """Answers through ``/v1/chat/completions``; the server applies its own template."""
-
-    num_forgotten = 0
 
     def __init__(self, client: ServerClient) -> None:
         """Ask the server for its model.
@@ -20,32 +18,19 @@ class RemoteSpeaker:
             JaxLMError: it does not answer.
         """
         self._client = client
-        self._model = client.model_name()
+        model = client.model()
+        self._model = str(model["id"])
+        # A server of another program may refuse a field that it does not know.
+        self._own = {"forget_oldest": True} if model.get("owned_by") == OURS else {}
         self.name = f"{self._model} at {client.url}"
+        self.num_forgotten = 0
 
     def answer(self, messages: Sequence[Message], sampling: SamplingConfig) -> Iterator[str]:
         """As the Protocol says; closing the iterator hangs up, and the server stops."""
-        body = {
-            "model": self._model,
-            "messages": [
-                {"role": one.role, "content": dict(one.texts)["content"]} for one in messages
-            ],
-            **request_fields(sampling),
-        }
+        said = [{"role": one.role, "content": dict(one.texts)["content"]} for one in messages]
+        body: dict[str, Any] = {"model": self._model, "messages": said}
+        body |= request_fields(sampling) | self._own
         for event in self._client.stream("/v1/chat/completions", body):
+            self.num_forgotten = event.get("num_forgotten", self.num_forgotten)
             for choice in event.get("choices", []):
                 yield choice.get("delta", {}).get("content") or ""
-
-
-def request_fields(sampling: SamplingConfig) -> dict[str, Any]:
-    """Sampling settings as the server takes them."""
-    fields: dict[str, Any] = {
-        "max_tokens": sampling.max_new_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": sampling.min_p,
-        "repetition_penalty": sampling.repetition_penalty,
-        "seed": sampling.seed,
-    }
-    return {**fields, "stop": list(sampling.stop)} if sampling.stop else fields

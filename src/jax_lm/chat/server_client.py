@@ -7,9 +7,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jax_lm.errors import JaxLMError, UsageError
+from jax_lm.generation.sampling import SamplingConfig
 
 TIMEOUT_SECONDS = 600.0
 """Longest silence of the server that is waited for."""
+OURS = "jax-lm"
+"""Who a model of a server of this program is said to belong to."""
+UNUSUAL = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+"""Settings that not every server knows, with what leaves them off."""
 Value = Mapping[str, Any]
 
 
@@ -33,16 +38,17 @@ class ServerClient:
             self._headers["Authorization"] = f"Bearer {token}"
         self.url = f"{parts.scheme}://{parts.netloc}{self._base}"
 
-    def model_name(self) -> str:
-        """Name of the first model that the server has.
+    def model(self) -> dict[str, Any]:
+        """The first model that the server has: its ``id``, and what else is said of it.
 
         Raises:
             JaxLMError: the server does not answer, or not as such a server does.
         """
         models = self._json("GET", "/v1/models", None).get("data")
-        if not isinstance(models, list) or not models or "id" not in models[0]:
+        first = models[0] if isinstance(models, list) and models else None
+        if not isinstance(first, dict) or "id" not in first:
             raise JaxLMError(f"{self.url}: the server names no model; is it an OpenAI-like server?")
-        return str(models[0]["id"])
+        return first
 
     def ask(self, path: str, body: Value) -> dict[str, Any]:
         """The whole answer to a request.
@@ -127,3 +133,23 @@ def _message(data: bytes) -> str:
     except ValueError:
         said = data.decode(errors="replace")
     return " ".join(str(said).split())[:400] or "no reason given"
+
+
+def request_fields(sampling: SamplingConfig) -> dict[str, Any]:
+    """Sampling settings as OpenAI's words have them, and others only where they are asked for."""
+    fields: dict[str, Any] = {
+        "max_tokens": sampling.max_new_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "seed": sampling.seed,
+    }
+    for name, off in UNUSUAL.items():
+        if (value := getattr(sampling, name)) != off:
+            fields[name] = value
+    if sampling.min_new_tokens:
+        fields["min_tokens"] = sampling.min_new_tokens
+    if sampling.stop:
+        fields["stop"] = list(sampling.stop)
+    if sampling.stop_ids:
+        fields["stop_token_ids"] = list(sampling.stop_ids)
+    return fields
