@@ -1,16 +1,19 @@
 import json
-import os
-import subprocess
+import math
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
 import pytest
 
+from jax_lm.cli.main import main
 from jax_lm.errors import JaxLMError, UsageError
-from jax_lm.evaluation.downstream import adapter
+from jax_lm.evaluation.downstream import adapter, running
+from jax_lm.evaluation.downstream.__main__ import main as harness_main
 from jax_lm.evaluation.downstream.adapter import Adapter, opened_model, options_of
 from jax_lm.evaluation.downstream.model import HarnessModel, HarnessOptions
 from jax_lm.evaluation.downstream.running import run_harness
@@ -26,6 +29,7 @@ from jax_lm.models.t5 import T5, T5Config
 from jax_lm.pretrained import OpenedModel
 from jax_lm.tokenizers.base import start_id
 from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
+from tests.evaluation.harness_tasks import by_command, write_tasks
 
 TEXT = "Once there was a cat. The cat sat on the mat, and a dog saw it. The dog was happy. "
 WINDOW = 32
@@ -168,79 +172,68 @@ def test_without_the_harness_a_sentence_says_what_to_install(monkeypatch):
         run_harness("nowhere", ["wikitext"])
 
 
-def write_tasks(folder: Path, pages: list[str]) -> Path:
-    """Three tasks over files: whole texts, choices between two, and texts to write."""
-    folder.mkdir()
-    choices = ["The cat sat on the mat", "The dog saw the cat", "Once there was a dog"]
-    records = {
-        "pages": [{"page": page} for page in pages],
-        "choices": [
-            {"question": text, "one": " and a dog", "other": " happy.", "answer": i % 2}
-            for i, text in enumerate(choices * 4)
-        ],
-        "texts": [{"question": text, "answer": text[:3]} for text in [*choices, *pages[:2]]],
-    }
-    for name, some in records.items():
-        lines = "".join(json.dumps(record) + "\n" for record in some)
-        (folder / f"{name}.jsonl").write_text(lines)
-        data = (
-            f"dataset_path: json\ndataset_kwargs:\n  data_files:\n    test: {folder / name}.jsonl\n"
+class FakeHarness:
+    """What we need of lm_eval, with one task and one group."""
+
+    __version__ = "0.0"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: dict[str, Any] = {}
+        self.registered: list[str] = []
+        fake = SimpleNamespace(
+            TemplateLM=type("TemplateLM", (), {}),
+            TaskManager=lambda include_path: SimpleNamespace(all_tasks=["piqa", "all"]),
+            simple_evaluate=self.evaluate,
+            register_model=lambda name: lambda made: self.registered.append(name) or made,
+            make_table=lambda results, kind="results": f"{kind}: {sorted(results[kind])}",
+            cli_evaluate=lambda: self.asked.update(command=True),
+            __version__="0.0",
         )
-        (folder / f"own_{name}.yaml").write_text(
-            f"task: own_{name}\n{data}test_split: test\n{TASKS[name]}"
-        )
-    return folder
+        for name in ("", ".api.model", ".api.registry", ".evaluator", ".tasks", ".utils"):
+            monkeypatch.setitem(sys.modules, f"lm_eval{name}", fake)
+        monkeypatch.setitem(sys.modules, "lm_eval.__main__", fake)
+        adapter.adapter_class.cache_clear()
+
+    def evaluate(self, **asked: Any) -> dict[str, Any]:
+        self.asked = asked
+        if asked["limit"] == 0:
+            raise FileNotFoundError("piqa.jsonl: gone\nand more")
+        numbers = {"acc,none": math.nan, "alias": "piqa", "size": 3, "function": len}
+        return {"results": {"piqa": numbers}, "groups": {"all": {"acc,none": 0.5}}, "configs": {}}
 
 
-TASKS = {
-    "pages": """output_type: loglikelihood_rolling
-doc_to_text: ""
-doc_to_target: "{{page}}"
-metric_list:
-  - metric: word_perplexity
-  - metric: byte_perplexity
-  - metric: bits_per_byte
-""",
-    "choices": """output_type: multiple_choice
-doc_to_text: "{{question}}"
-doc_to_choice: "{{[one, other]}}"
-doc_to_target: answer
-metric_list:
-  - metric: acc
-  - metric: acc_norm
-""",
-    "texts": """output_type: generate_until
-doc_to_text: "{{question}}"
-doc_to_target: "{{answer}}"
-generation_kwargs:
-  until: ["t"]
-  max_gen_toks: 6
-  do_sample: false
-metric_list:
-  - metric: exact_match
-    aggregation: mean
-    higher_is_better: true
-""",
-}
+@pytest.fixture
+def harness(monkeypatch) -> Iterator[FakeHarness]:
+    yield FakeHarness(monkeypatch)
+    adapter.adapter_class.cache_clear()
 
 
-def by_command(module: str, arguments: str, tasks: Path, output: Path) -> dict[str, Any]:
-    """The numbers that the harness's own command line writes, and the texts it saw."""
-    pytest.importorskip("lm_eval")
-    names = ",".join(f"own_{name}" for name in TASKS)
-    command = [sys.executable, "-m", module, "run", *arguments.split(), "--tasks", names]
-    command += ["--include_path", str(tasks), "--output_path", str(output), "--log_samples"]
-    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-    subprocess.run(command, env=offline, check=True, capture_output=True, timeout=540)
-    (found,) = output.rglob("results*.json")
-    samples = [json.loads(line) for line in _lines(output, "own_texts")]
-    written = [one["resps"] for one in sorted(samples, key=lambda one: one["doc_id"])]
-    return {"texts": written, **json.loads(found.read_text())["results"]}
+def test_the_verb_runs_tasks_and_writes_their_numbers(harness, decoder, tmp_path, capsys):
+    output = tmp_path / "out.json"
+    flags = ["--lm-eval", "piqa,all", "--limit", "7", "--batch-size", "3", "--output", str(output)]
+    assert main(["evaluate", decoder, *flags]) == 0
+    out = capsys.readouterr().out
+    assert "results: ['piqa']" in out and "groups: ['all']" in out
+    assert harness.registered == ["jax-lm"]
+    assert (harness.asked["tasks"], harness.asked["limit"]) == (["piqa", "all"], 7)
+    assert harness.asked["model"].answers.options.batch_size == 3
+    written = json.loads(output.read_text())
+    assert written["results"]["piqa"]["acc,none"] is None
+    assert written["lm_eval_version"] == "0.0"
 
 
-def _lines(output: Path, task: str) -> list[str]:
-    (path,) = output.rglob(f"samples_{task}*.jsonl")
-    return path.read_text().splitlines()
+def test_tasks_that_cannot_be_run_are_refused(harness, decoder, tmp_path):
+    with pytest.raises(UsageError, match="--lm-eval piq: no such task; did you mean 'piqa'"):
+        running.run_harness(decoder, ["piq"])
+    with pytest.raises(JaxLMError, match="no such directory of tasks"):
+        running.run_harness(decoder, ["piqa"], include=tmp_path / "nowhere")
+    with pytest.raises(JaxLMError, match=r"of a task cannot be read \(piqa\.jsonl: gone\)$"):
+        running.run_harness(decoder, ["piqa"], limit=0)
+
+
+def test_the_harness_s_own_command_knows_our_models(harness):
+    harness_main()
+    assert (harness.registered, harness.asked) == (["jax-lm"], {"command": True})
 
 
 @pytest.mark.slow
