@@ -206,6 +206,7 @@ def test_what_cannot_be_searched_is_refused(short_model, prompt, eos_id, beams, 
         beam_search(short_model, [[1], prompt], config, eos_id=eos_id)
 
 
+@pytest.mark.slow
 def test_stories_equal_those_of_transformers(shared_data, tmp_path):
     write_directory(shared_data / "weights" / "stories260K" / "stories260K.bin", tmp_path)
     theirs = transformers.LlamaForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)

@@ -19,6 +19,8 @@ VERBS = {
     "train": "pretrain or fine-tune, from a recipe",
     "evaluate": "loss, perplexity, accuracy and bits per byte on text",
     "generate": "continue a prompt",
+    "chat": "talk to a model in the terminal",
+    "serve": "a model behind HTTP: OpenAI's API, streaming, a chat page",
     "models": "the model shapes that train knows by name",
     "convert": "Hugging Face <-> ours, in either direction",
     "report": "one HTML file: curves, throughput, samples, configuration, environment",

@@ -33,7 +33,7 @@ def document(served: Served) -> Schema:
             "version": jax_lm.__version__,
             "description": "OpenAI-compatible completions and chat, JaxSeq's and dsGPT2's calls.",
         },
-        "paths": _paths(served, schemas),
+        "paths": _paths(served),
         "components": {
             "schemas": schemas,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -61,80 +61,90 @@ def _schemas(served: Served) -> Schema:
     }
 
 
-def _paths(served: Served, schemas: Schema) -> Schema:
-    security: list[Schema] = [{"token": []}] if served.token is not None else []
+class _Operations:
+    """Describes calls; all but the open ones want the token, where there is one."""
 
-    def operation(summary: str, answer: Schema, *errors: int, **more: Any) -> Schema:
-        refusals = (*errors, *((401,) if security else ()))
+    def __init__(self, served: Served) -> None:
+        self._security: list[Schema] = [{"token": []}] if served.token is not None else []
+
+    def one(self, summary: str, answer: Schema, *errors: int, **more: Any) -> Schema:
+        """A call with its answer and the refusals it may get."""
+        refusals = (*errors, *((401,) if self._security else ()))
         return {
             "summary": summary,
-            "security": security,
+            "security": self._security,
             "responses": {"200": answer, **{str(code): _error(code) for code in refusals}},
             **more,
         }
 
-    def post(summary: str, name: str, answer: Schema, *errors: int) -> Schema:
-        body = {"required": True, "content": {"application/json": {"schema": _ref(name)}}}
-        every = (*READING, *errors)
-        return {"post": operation(summary, answer, *every, requestBody=body)}
+    def get(self, summary: str, answer: Schema, *errors: int, **more: Any) -> Schema:
+        """A call without a body."""
+        return {"get": self.one(summary, answer, *errors, **more)}
 
+    def post(self, summary: str, name: str, answer: Schema, *errors: int) -> Schema:
+        """A call with one."""
+        body = {"required": True, "content": {"application/json": {"schema": _ref(name)}}}
+        return {"post": self.one(summary, answer, *READING, *errors, requestBody=body)}
+
+
+def _paths(served: Served) -> Schema:
+    call = _Operations(served)
+    return {**_openai_paths(call), **_other_paths(call), **_status_paths(call)}
+
+
+def _openai_paths(call: _Operations) -> Schema:
     model = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
-    health = {"responses": {str(code): _json("Health", "How it is.") for code in (200, 503)}}
-    completion = _stream("Completion", "The texts.")
-    chat = _stream("ChatCompletion", "The answers.")
+    completion, chat = (
+        _stream("Completion", "The texts."),
+        _stream("ChatCompletion", "The answers."),
+    )
     working = (404, *WORKING)
-    paths = {
-        "/v1/completions": post("Continue prompts", "CompletionRequest", completion, *working),
-        "/v1/chat/completions": post("Answer in a conversation", "ChatRequest", chat, *working),
-        "/v1/models": {"get": operation("The model, in a list", _json("Models", "The list."))},
-        "/v1/models/{model}": {
-            "get": operation("The model", _json("Model", "It."), 404, parameters=[model])
-        },
-        "/generate": post(
-            "Continue texts, as JaxSeq does",
-            "GenerateRequest",
-            _stream("Texts", "The texts."),
-            *WORKING,
-        )
-        | {
-            "get": operation(
+    return {
+        "/v1/completions": call.post("Continue prompts", "CompletionRequest", completion, *working),
+        "/v1/chat/completions": call.post(
+            "Answer in a conversation", "ChatRequest", chat, *working
+        ),
+        "/v1/models": call.get("The model, in a list", _json("Models", "The list.")),
+        "/v1/models/{model}": call.get("The model", _json("Model", "It."), 404, parameters=[model]),
+    }
+
+
+def _other_paths(call: _Operations) -> Schema:
+    texts, numbers = _stream("Texts", "The texts."), _json("Numbers", "In nats.")
+    sentence = _json("Sentence", "The reply.")
+    stopped = _plain("Whether there was one.", "boolean")
+    parameters = _parameters()
+    return {
+        "/generate": {
+            **call.post("Continue texts, as JaxSeq does", "GenerateRequest", texts, *WORKING),
+            **call.get(
                 "Reply to a sentence, as dsGPT2 does",
-                _json("Sentence", "The reply."),
+                sentence,
                 400,
                 *WORKING,
-                parameters=_parameters(),
-            )
-        },
-        "/log_probs": post(
-            "Log-probabilities of outputs",
-            "LogProbsRequest",
-            _json("Numbers", "In nats."),
-            *WORKING,
-        ),
-        "/stop_stream": post(
-            "End a stream of /generate",
-            "StopStreamRequest",
-            _answer(
-                "Whether there was one.", {"application/json": {"schema": {"type": "boolean"}}}
+                parameters=parameters,
             ),
-            503,
+        },
+        "/log_probs": call.post(
+            "Log-probabilities of outputs", "LogProbsRequest", numbers, *WORKING
         ),
-        "/healthz": {"get": {"summary": "Whether it serves", "security": [], **health}},
-        "/metrics": {"get": operation("Counts", _answer("For Prometheus.", _TEXT))},
-        "/openapi.json": {
-            "get": operation(
-                "This", _answer("This.", {"application/json": {"schema": {"type": "object"}}})
-            )
-        },
-        "/": {
-            "get": {
-                "summary": "The chat page",
-                "security": [],
-                "responses": {"200": _answer("It.", {"text/html": {"schema": {"type": "string"}}})},
-            }
-        },
+        "/stop_stream": call.post("End a stream of /generate", "StopStreamRequest", stopped, 503),
     }
-    return paths
+
+
+def _status_paths(call: _Operations) -> Schema:
+    health = {str(code): _json("Health", "How it is.") for code in (200, 503)}
+    page = {"200": _answer("It.", {"text/html": {"schema": {"type": "string"}}})}
+    return {
+        "/healthz": {"get": {"summary": "Whether it serves", "security": [], "responses": health}},
+        "/metrics": call.get("Counts", _answer("For Prometheus.", _TEXT)),
+        "/openapi.json": call.get("This", _plain("This.", "object")),
+        "/": {"get": {"summary": "The chat page", "security": [], "responses": page}},
+    }
+
+
+def _plain(text: str, kind: str) -> Schema:
+    return _answer(text, {"application/json": {"schema": {"type": kind}}})
 
 
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}

@@ -1,0 +1,74 @@
+"""What ``jax-lm generate`` does with a model: opens it, and has it write."""
+
+import sys
+from collections.abc import Sequence
+
+from jax_lm.cli.generate_arguments import Arguments
+from jax_lm.errors import JaxLMError
+from jax_lm.generation.beam_text import search_texts
+from jax_lm.generation.decode import DecodeOptions
+from jax_lm.generation.text import Continuation, Hear, continue_texts
+from jax_lm.models.decoder import Decoder
+from jax_lm.models.encoder_decoder import EncoderDecoder
+from jax_lm.pretrained import open_model
+from jax_lm.sharding.mesh import make_mesh
+from jax_lm.sharding.rules import on_mesh, rules_of, state_shardings
+
+
+def written_texts(
+    given: Arguments, prompts: Sequence[str], hear: Hear | None
+) -> list[Continuation]:
+    """What the model writes, each prompt's samples after one another."""
+    mesh, rules = make_mesh(given.mesh), rules_of(given.mesh)
+    options = DecodeOptions(batch_size=given.batch_size, dtype=given.dtype)
+    special = given.parse_special_tokens
+    with on_mesh(mesh, given.mesh):
+        opened = open_model(given.model, lambda whole: state_shardings(whole, whole, mesh, rules))
+        model, tokenizer = opened.model, opened.tokenizer
+        if not isinstance(model, Decoder | EncoderDecoder):
+            raise JaxLMError(
+                f"{given.model}: {model.config.family} is of kind {model.config.kind}, and only "
+                "decoders and encoder-decoders write text"
+            )
+        if given.num_beams != 1:
+            return search_texts(
+                model,
+                tokenizer,
+                prompts,
+                given.beam,
+                stop=given.stop,
+                parse_special=special,
+                options=options,
+            )
+        rows = [prompt for prompt in prompts for _ in range(given.num_samples)]
+        if hear is not None and isinstance(model, Decoder):
+            print(rows[0], end="", flush=True)
+        return continue_texts(
+            model,
+            tokenizer,
+            rows,
+            given,
+            parse_special=special,
+            notice=note,
+            hear=hear,
+            options=options,
+        )
+
+
+def show(number: int, piece: str) -> None:
+    """Print a piece of the only text at once."""
+    print(piece, end="", flush=True)
+
+
+def print_all(written: Sequence[Continuation], copies: int) -> None:
+    """Print all texts, each under a title where there are several."""
+    for i, one in enumerate(written):
+        if len(written) > 1:
+            number, copy = divmod(i, copies)
+            print(f"=== prompt {number + 1}, sample {copy + 1} of {copies} ===")
+        print(one.prompt + one.text)
+
+
+def note(message: str) -> None:
+    """Say something beside the texts."""
+    print(f"jax-lm generate: {message}", file=sys.stderr)
