@@ -12,7 +12,9 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent))  # also where this file is run by its path
 
 from fitting import what_fits
+from generation_tables import generate
 from recording import machine
+from serving_tables import serve
 from training_tables import remat, step_time, step_time_gpu, train_loop
 
 FOLDER = Path(__file__).parent
@@ -253,10 +255,13 @@ def norwegian(result: dict[str, Any]) -> Iterator[str]:
 
 TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "convert": convert,
+    "generate": generate,
+    "generate_gpu": generate,
     "loading": loading,
     "norwegian": norwegian,
     "preprocess": preprocess,
     "remat": remat,
+    "serve": serve,
     "shakespeare_char": shakespeare_char,
     "step_time": step_time,
     "step_time_gpu": step_time_gpu,
