@@ -120,16 +120,39 @@ def test_requests_that_cannot_be_served_are_refused(short_model):
 
 def test_few_programs_are_compiled(model):
     slot_arrays.step.clear_cache()
-    slot_arrays.enter.clear_cache()
+    slot_arrays.read.clear_cache()
     decoder = SlotDecoder(model, num_slots=4, eos_id=0)
     for count in (1, 3, 4):
         for length in (1, 9, 30, 60):
             config = drawn_config(max_new_tokens=3, temperature=0.5 * count, top_k=length)
             decoder.admit([Request([1 + length % 30] * length, config) for _ in range(count)])
             texts_of(decoder)
-    # Prompts and texts of 32 and 32, 32 and 64, or 64 and 64 tokens; one of them, or up to four.
-    assert slot_arrays.step._cache_size() == 2
-    assert slot_arrays.enter._cache_size() == 2 * 3
+    # Prompts and texts of 32 or 64 tokens; one of them, or up to four.
+    assert slot_arrays.step._cache_size() == 2 * 2
+    assert slot_arrays.read._cache_size() == 2 * 2
+
+
+def test_slots_without_texts_are_not_computed(model):
+    decoder = SlotDecoder(model, num_slots=9, eos_id=None)
+    alone = drawn_config(max_new_tokens=5)
+
+    def rows() -> int:
+        assert decoder._slots is not None
+        return decoder._slots.rows.last.shape[0]
+
+    (first,) = decoder.admit([Request(PROMPTS[0], alone)])
+    before = texts_of(decoder, 2)[first]
+    assert rows() == 1
+    decoder.admit([Request(PROMPTS[1], drawn_config(stop_ids=(1,))), Request(PROMPTS[2], alone)])
+    assert rows() == 4
+    after = texts_of(decoder)[first]
+    decoder.admit([Request([1, 2], alone)] * 5)
+    assert rows() == 9
+    texts_of(decoder)
+    decoder.admit([Request(PROMPTS[0], alone)])
+    assert rows() == 1
+    again = [one.id for one in texts_of(decoder)[0]]
+    assert [one.id for one in before + after] == again
 
 
 def test_the_batch_size_and_the_precision(model):

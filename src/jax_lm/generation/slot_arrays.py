@@ -56,8 +56,6 @@ class Slots(NamedTuple):
 class Arrivals(NamedTuple):
     """Texts that enter, padded to a common size."""
 
-    slots: Int[Array, "batch"]
-    """Where each goes; one past the last slot: it is padding, and goes nowhere."""
     input_ids: Int[Array, "batch seq"]
     """What is read of the prompt at once."""
     lengths: Int[Array, "batch"]
@@ -96,30 +94,49 @@ def empty_slots(model: Decodable, *, shape: CacheShape, num_stop_ids: int) -> Sl
 @jax.jit
 def larger_slots(slots: Slots, empty: Slots) -> Slots:
     """The same texts in the room that ``empty`` has; it is empty itself."""
-    larger: Slots = jax.tree.map(lambda old, new: _padded(old, new.shape[1:]), slots, empty)
+
+    def padded(old: Array, new: Array, value: int = 0) -> Array:
+        room = [(0, size - had) for size, had in zip(new.shape, old.shape, strict=True)]
+        return jnp.pad(old, room, constant_values=value)
+
+    larger: Slots = jax.tree.map(padded, slots, empty)
     settings = larger.rows.settings
-    room = empty.rows.settings.stop_ids.shape[1:]
     # Here zeros would be ids.
-    stop_ids = _padded(slots.rows.settings.stop_ids - NO_ID, room) + NO_ID
+    stop_ids = padded(slots.rows.settings.stop_ids, empty.rows.settings.stop_ids, NO_ID)
     rows = larger.rows._replace(settings=settings._replace(stop_ids=stop_ids))
     return _placed(larger._replace(rows=rows))
 
 
-@partial(jax.jit, donate_argnames="slots")
-def enter(model: Decodable, slots: Slots, new: Arrivals) -> Slots:
-    """Read prompts, and put their texts into their slots."""
+@jax.jit
+def read(model: Decodable, new: Arrivals) -> Slots:
+    """Read prompts: what a slot is to hold of each."""
     with matmul_precision(model):
         cache: Any = read_prompts(model, new.input_ids, new.lengths)
     # An encoder-decoder's input is no part of the text.
     tokens = jnp.pad(new.input_ids, ((0, 0), (0, 1))) * isinstance(model, Decoder)
     tokens = tokens.at[jnp.arange(len(new.last)), cache.lengths].set(new.last)
-    rows = Rows(tokens, new.last, new.made, jax.vmap(stream)(new.random_words), new.settings)
+    streams = jax.vmap(stream)(new.random_words)
+    return Slots(cache, Rows(tokens, new.last, new.made, streams, new.settings))
 
-    def put(old: Array, arriving: Array) -> Array:
-        arriving = _padded(_cut(arriving, old.shape[1:]), old.shape[1:])
-        return old.at[new.slots].set(arriving.astype(old.dtype), mode="drop")
 
-    return _placed(jax.tree.map(put, slots, Slots(cache, rows)))
+@partial(jax.jit, donate_argnames="slots")
+def enter(slots: Slots, arrived: Slots, where: Int[Array, "batch"]) -> Slots:
+    """Put texts that were read into their slots.
+
+    Args:
+        slots: given up.
+        arrived: as ``read`` gives them.
+        where: the slot of each; one beyond the last: it is padding, and goes nowhere.
+    """
+
+    def put(old: Array, new: Array) -> Array:
+        sizes = old.shape[1:]
+        new = new[(slice(None), *(slice(size) for size in sizes))]
+        room = [(0, size - had) for size, had in zip(sizes, new.shape[1:], strict=True)]
+        new = jnp.pad(new, [(0, 0), *room])
+        return old.at[where].set(new.astype(old.dtype), mode="drop")
+
+    return _placed(jax.tree.map(put, slots, arrived))
 
 
 @partial(jax.jit, donate_argnames="slots")
@@ -178,16 +195,6 @@ def _draw(
         top_p=settings.top_p,
         min_p=settings.min_p,
     )
-
-
-def _padded(array: Array, sizes: tuple[int, ...]) -> Array:
-    """Zeros added after each axis but the first, up to ``sizes``."""
-    room = [(0, size - had) for size, had in zip(sizes, array.shape[1:], strict=True)]
-    return jnp.pad(array, [(0, 0), *room])
-
-
-def _cut(array: Array, sizes: tuple[int, ...]) -> Array:
-    return array[(slice(None), *(slice(size) for size in sizes))]
 
 
 def _placed(slots: Slots) -> Slots:

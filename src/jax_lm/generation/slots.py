@@ -18,6 +18,7 @@ from jax_lm.generation.slot_arrays import (
     empty_slots,
     enter,
     larger_slots,
+    read,
     step,
 )
 from jax_lm.models.decoder import Decoder
@@ -34,9 +35,11 @@ FINISHES: tuple[Finish | None, ...] = (None, "stop", "length")
 class SlotDecoder:
     """Continues several texts at once, a token of each at every step (continuous batching).
 
-    Yu et al. 2022 (Orca, OSDI). Shapes are powers of two, so that few programs are compiled: one to
-    enter for each power of prompt length and of four of requests, one step for each power of text
-    length. Not thread-safe: one thread owns it.
+    Yu et al. 2022 (Orca, OSDI). Not thread-safe: one thread owns it.
+
+    Few programs are compiled: lengths are powers of two, numbers of texts powers of four. Prompts
+    are read for each of both, and a step is taken for each of both. Slots that no text is in are
+    not computed, once all were free: so a lone text is as fast as with one slot.
     """
 
     def __init__(
@@ -111,16 +114,17 @@ class SlotDecoder:
         free = [slot for slot, taken in enumerate(self._requests) if taken is None]
         chosen = free[: len(requests)]
         with self._on_mesh():
-            slots = self._with_room(requests)
+            slots = self._slots = self._with_room(requests, max(chosen) + 1)
+            arrived = read(self._model, self._arrivals(requests))
             self._slots = None  # its arrays are given up
-            self._slots = enter(self._model, slots, self._arrivals(requests, chosen))
+            self._slots = enter(slots, arrived, self._places(chosen))
         for slot, request in zip(chosen, requests, strict=True):
             self._requests[slot] = request
         return chosen
 
     def step(self) -> list[Drawn]:
         """One token for every busy slot; a slot whose text finished is free again."""
-        busy = np.array([request is not None for request in self._requests])
+        busy = np.array([one is not None for one in self._requests[: self._shape.rows]], bool)
         slots = self._slots
         if slots is None or not busy.any():
             return []
@@ -153,9 +157,9 @@ class SlotDecoder:
         if wrong:
             raise UsageError(f"token id {wrong[0]} is not one of the model's {size}")
 
-    def _with_room(self, requests: Sequence[Request]) -> Slots:
+    def _with_room(self, requests: Sequence[Request], rows: int) -> Slots:
         """Slots in which the texts of these requests fit beside those that are there."""
-        needed, stop_ids = self._needed(requests)
+        needed, stop_ids = self._needed(requests, rows)
         idle = self.num_free == self.num_slots
         if not idle:
             needed = CacheShape(*map(max, needed, self._shape))
@@ -169,7 +173,7 @@ class SlotDecoder:
         larger: Slots = larger_slots(self._slots, empty)
         return larger
 
-    def _needed(self, requests: Sequence[Request]) -> tuple[CacheShape, int]:
+    def _needed(self, requests: Sequence[Request], rows: int) -> tuple[CacheShape, int]:
         remembers = isinstance(self._model, EncoderDecoder)
         slots, memory = 1, 0
         for request in requests:
@@ -179,33 +183,45 @@ class SlotDecoder:
             slots = max(slots, length + request.sampling.max_new_tokens - request.made)
         stop_ids = max(len(stop_ids_of(request, self._eos_id)) for request in requests)
         shape = CacheShape(
-            self.num_slots,
+            self._rows(rows),
             bucket(slots, self._context),
             bucket(memory, self._context) if remembers else 0,
         )
         return shape, max(FEWEST_STOP_IDS, power_of_two(stop_ids))
 
-    def _arrivals(self, requests: Sequence[Request], slots: Sequence[int]) -> Arrivals:
+    def _rows(self, count: int) -> int:
+        """Rows for so many slots; on a mesh always all, which its devices share evenly."""
+        mesh = jax.sharding.get_abstract_mesh()
+        return self.num_slots if mesh.size > 1 else self._some(count)
+
+    def _some(self, count: int) -> int:
+        """The next power of four, at most all slots."""
+        rows = 1
+        while rows < count:
+            rows *= ROW_FACTOR
+        return min(rows, self.num_slots)
+
+    def _places(self, slots: Sequence[int]) -> np.ndarray:
+        padding = self._some(len(slots)) - len(slots)
+        return np.array([*slots, *[self.num_slots] * padding], np.int32)
+
+    def _arrivals(self, requests: Sequence[Request]) -> Arrivals:
         """Arrays for the compiled part, of a size out of few."""
         split = [split_prompt(self._model, request.prompt) for request in requests]
-        rows = 1
-        while rows < len(requests):
-            rows *= ROW_FACTOR
-        rows = min(rows, self.num_slots)
-        width = bucket(max(len(read) for read, _ in split), self._context)
+        rows = self._some(len(requests))
+        width = bucket(max(len(prompt) for prompt, _ in split), self._context)
         input_ids = np.zeros((rows, width), np.int32)
-        for row, (read, _) in enumerate(split):
-            input_ids[row, : len(read)] = read
+        for row, (prompt, _) in enumerate(split):
+            input_ids[row, : len(prompt)] = prompt
 
-        def filled(values: Sequence[int], padding: int = 0) -> np.ndarray:
-            return np.array([*values, *[padding] * (rows - len(values))], np.int32)
+        def filled(values: Sequence[int]) -> np.ndarray:
+            return np.array([*values, *[0] * (rows - len(values))], np.int32)
 
         words = [request.random_words for request in requests]
         words += words[-1:] * (rows - len(words))
         arrays: dict[str, Any] = {
-            "slots": filled(slots, self.num_slots),
             "input_ids": input_ids,
-            "lengths": filled([len(read) for read, _ in split]),
+            "lengths": filled([len(prompt) for prompt, _ in split]),
             "last": filled([last for _, last in split]),
             "made": filled([request.made for request in requests]),
             "random_words": np.array(words, np.uint32),

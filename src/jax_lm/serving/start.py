@@ -101,16 +101,18 @@ def _name(spec: str, opened: OpenedModel) -> str:
 
 
 def _warm_up(decoder: Decoding, token_id: int) -> None:
-    """Write a token in a text of each size, from the longest to the shortest.
+    """Write a token in texts of each size, from the longest to the shortest: all slots, and one.
 
     So clients wait less for the compiler, and memory that is not enough is seen at once.
     """
     length = decoder.context_length
     while length > 1:
         sampling = SamplingConfig(max_new_tokens=length - 1)
-        (slot,) = decoder.admit([Request(prompt=(token_id,), sampling=sampling)])
-        decoder.step()
-        decoder.release(slot)
+        for texts in (decoder.num_slots, 1):
+            slots = decoder.admit([Request(prompt=(token_id,), sampling=sampling)] * texts)
+            decoder.step()
+            for slot in slots:
+                decoder.release(slot)
         length = length // 2 if length > SMALLEST_BUCKET else 0
 
 
