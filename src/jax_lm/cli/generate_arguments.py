@@ -1,6 +1,6 @@
 """What ``jax-lm generate`` is told."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +15,8 @@ DESCRIPTION = """Continue prompts: prints each one and what the model writes aft
 
 An encoder-decoder reads the prompt as its input, and writes its output.
 
+--url asks a server that `jax-lm serve` started.
+
 Example: jax-lm generate runs/quickstart --prompt "def main(" --max-new-tokens 200 --num-samples 2
 """
 
@@ -23,8 +25,11 @@ Example: jax-lm generate runs/quickstart --prompt "def main(" --max-new-tokens 2
 class Arguments(SamplingConfig):
     """What to continue, and how."""
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[str | None, tyro.conf.Positional] = None
     """A run directory, RUN@STEP, a Hugging Face directory or a name on its hub."""
+    url: str | None = None
+    """Address of a running server, such as http://127.0.0.1:8000, in place of MODEL. The
+    environment variable JAX_LM_TOKEN is its bearer token, where it asks for one."""
     prompt: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Text to continue; may be given several times. "" starts a new document."""
     prompt_file: Path | None = None
@@ -62,10 +67,21 @@ class Arguments(SamplingConfig):
         check_values({flag: (count, count >= 1, "1 or more") for flag, count in counts.items()})
         if self.num_beams != 1:
             _ = self.beam
+        if (self.model is None) == (self.url is None):
+            raise UsageError("name a MODEL to load, or a server with --url: exactly one of them")
+        if self.url is not None:
+            self._refuse_what_a_server_decides()
         if self.stream and self.num_beams != 1:
             raise UsageError("--stream with --num-beams: a search knows its text at its end only")
         if self.stream and self.output is not None:
             raise UsageError("--stream prints text and --output writes it to a file: give one")
+
+    def _refuse_what_a_server_decides(self) -> None:
+        defaults = {one.name: one.default for one in fields(self)} | {"mesh": MeshConfig()}
+        for name in ("num_beams", "length_penalty", "parse_special_tokens", "dtype", "mesh"):
+            if getattr(self, name) != defaults[name]:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} has no effect with --url: leave it out")
 
     @property
     def beam(self) -> BeamConfig:

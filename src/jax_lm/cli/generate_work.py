@@ -1,8 +1,12 @@
 """What ``jax-lm generate`` does with a model: opens it, and has it write."""
 
+import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
+from jax_lm.chat.remote_texts import continue_remotely, stream_remotely
+from jax_lm.chat.server_client import ServerClient
 from jax_lm.cli.generate_arguments import Arguments
 from jax_lm.errors import JaxLMError
 from jax_lm.generation.beam_text import search_texts
@@ -19,6 +23,9 @@ def written_texts(
     given: Arguments, prompts: Sequence[str], hear: Hear | None
 ) -> list[Continuation]:
     """What the model writes, each prompt's samples after one another."""
+    if given.url is not None:
+        return _written_remotely(given, given.url, prompts, hear)
+    assert given.model is not None
     mesh, rules = make_mesh(given.mesh), rules_of(given.mesh)
     options = DecodeOptions(batch_size=given.batch_size, dtype=given.dtype)
     special = given.parse_special_tokens
@@ -53,6 +60,17 @@ def written_texts(
             hear=hear,
             options=options,
         )
+
+
+def _written_remotely(
+    given: Arguments, url: str, prompts: Sequence[str], hear: Hear | None
+) -> list[Continuation]:
+    client = ServerClient(url, os.environ.get("JAX_LM_TOKEN"))
+    if hear is not None:
+        print(prompts[0], end="", flush=True)
+        return [stream_remotely(client, prompts[0], given, partial(hear, 0))]
+    copies, at_once = given.num_samples, given.batch_size
+    return continue_remotely(client, prompts, given, copies=copies, at_once=at_once)
 
 
 def show(number: int, piece: str) -> None:
