@@ -18,7 +18,7 @@ from jax_lm.documents.open import open_source
 from jax_lm.errors import StoppedByUser
 from jax_lm.evaluation.evaluate import evaluate
 from jax_lm.evaluation.options import EvaluateOptions
-from jax_lm.evaluation.result import Evaluation
+from jax_lm.evaluation.results.result import Evaluation
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
 from jax_lm.preprocessing.options import PreprocessOptions

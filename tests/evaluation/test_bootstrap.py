@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jax_lm.evaluation.bootstrap import mean_of, resampled_ratios
+from jax_lm.evaluation.results.bootstrap import mean_of, resampled_ratios
 
 TRUTH_FROM = 2_000_000
 

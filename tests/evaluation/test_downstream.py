@@ -19,7 +19,7 @@ from jax_lm.evaluation.downstream.model import HarnessModel, HarnessOptions
 from jax_lm.evaluation.downstream.running import run_harness
 from jax_lm.evaluation.evaluate import evaluate
 from jax_lm.evaluation.options import EvaluateOptions
-from jax_lm.evaluation.output_scores import score_outputs
+from jax_lm.evaluation.scoring.output_scores import score_outputs
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
 from jax_lm.huggingface.directory import write_directory

@@ -12,10 +12,10 @@ from jax_lm.documents.base import Cursor
 from jax_lm.documents.open import open_source
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import JaxLMError, UsageError
-from jax_lm.evaluation.generating import GenerationOptions, evaluate_generation
-from jax_lm.evaluation.generation_metrics import Generated, distinct, measure
-from jax_lm.evaluation.generation_pairs import closing_ids, generation_pairs, prompt_ids
-from jax_lm.evaluation.rouge import common_subsequence, rouge_1, rouge_l, words
+from jax_lm.evaluation.generated.generating import GenerationOptions, evaluate_generation
+from jax_lm.evaluation.generated.generation_metrics import Generated, distinct, measure
+from jax_lm.evaluation.generated.generation_pairs import closing_ids, generation_pairs, prompt_ids
+from jax_lm.evaluation.generated.rouge import common_subsequence, rouge_1, rouge_l, words
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.models.gpt2 import GPT2, GPT2Config
 from jax_lm.models.t5 import T5, T5Config

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jax_lm.errors import UsageError
-from jax_lm.evaluation import output_scores
-from jax_lm.evaluation.output_scores import OutputScore, score_outputs
+from jax_lm.evaluation.scoring import output_scores
+from jax_lm.evaluation.scoring.output_scores import OutputScore, score_outputs
 from jax_lm.huggingface.directory import load_model
 from jax_lm.models.encoder_decoder import EncoderDecoder
 from jax_lm.models.roberta import Roberta, RobertaConfig

@@ -14,12 +14,12 @@ from jax_lm.cli.main import main
 from jax_lm.documents.base import Cursor
 from jax_lm.documents.open import open_source
 from jax_lm.errors import UsageError
-from jax_lm.evaluation.methods import MethodConfig, method_config
-from jax_lm.evaluation.perplexity import evaluate_documents
-from jax_lm.evaluation.pieces import Scoring
-from jax_lm.evaluation.score_batch import score_batch
-from jax_lm.evaluation.scores import SUMS, Scores, total
-from jax_lm.evaluation.tally import Tally
+from jax_lm.evaluation.scoring.methods import MethodConfig, method_config
+from jax_lm.evaluation.scoring.perplexity import evaluate_documents
+from jax_lm.evaluation.scoring.pieces import Scoring
+from jax_lm.evaluation.scoring.score_batch import score_batch
+from jax_lm.evaluation.scoring.scores import SUMS, Scores, total
+from jax_lm.evaluation.scoring.tally import Tally
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.gpt2 import GPT2, GPT2Config

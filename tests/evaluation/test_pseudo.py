@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from jax_lm.cli.main import main
-from jax_lm.evaluation.methods import MethodConfig
-from jax_lm.evaluation.pieces import Scoring
-from jax_lm.evaluation.pseudo import evaluate_masked
-from jax_lm.evaluation.scores import Scores, total
+from jax_lm.evaluation.scoring.methods import MethodConfig
+from jax_lm.evaluation.scoring.pieces import Scoring
+from jax_lm.evaluation.scoring.pseudo import evaluate_masked
+from jax_lm.evaluation.scoring.scores import Scores, total
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.models.base import TokenIds, Unembedding
 from jax_lm.models.encoder import Encoder

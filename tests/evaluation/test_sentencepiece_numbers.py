@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jax_lm.evaluation.methods import method_config
-from jax_lm.evaluation.perplexity import evaluate_documents
-from jax_lm.evaluation.pieces import Scoring
-from jax_lm.evaluation.scores import total
+from jax_lm.evaluation.scoring.methods import method_config
+from jax_lm.evaluation.scoring.perplexity import evaluate_documents
+from jax_lm.evaluation.scoring.pieces import Scoring
+from jax_lm.evaluation.scoring.scores import total
 from jax_lm.models.decoder import Decoder
 from jax_lm.tokenizers.base import Tokenizer
 from jax_lm.tokenizers.settings import TrainingSettings

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jax_lm.evaluation.windows import Window, windows
+from jax_lm.evaluation.scoring.windows import Window, windows
 
 
 @given(st.integers(0, 200), st.integers(1, 40), st.data())

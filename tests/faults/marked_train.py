@@ -9,7 +9,7 @@ from typing import Any
 
 from jax_lm.checkpoints import saving
 from jax_lm.cli.main import main
-from jax_lm.evaluation.rows import RowScorer
+from jax_lm.evaluation.scoring.rows import RowScorer
 from jax_lm.training import run
 
 MOMENT, MARK = sys.argv[1], Path(sys.argv[2])

@@ -10,7 +10,7 @@ import pytest
 
 from jax_lm.checkpoints import list_steps, newest_valid, read_best
 from jax_lm.errors import SavedAndStopped
-from jax_lm.evaluation.rows import RowScorer
+from jax_lm.evaluation.scoring.rows import RowScorer
 from jax_lm.optimizers.config import OptimizerConfig
 from jax_lm.training.config import CheckpointConfig, EvaluationConfig
 from jax_lm.training.run import train

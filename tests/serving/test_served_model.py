@@ -17,7 +17,7 @@ import pytest
 from jax_lm.cli.main import main
 from jax_lm.cli.serve_arguments import ServeArguments
 from jax_lm.errors import JaxLMError, UsageError
-from jax_lm.evaluation.output_scores import score_outputs
+from jax_lm.evaluation.scoring.output_scores import score_outputs
 from jax_lm.generation.decode import generate
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.huggingface.directory import write_directory

@@ -7,12 +7,12 @@ from jax_lm.documents.reading import ReadingOptions
 
 if TYPE_CHECKING:
     from jax_lm.evaluation.downstream.running import HarnessResult
-    from jax_lm.evaluation.generation_metrics import GenerationResult
+    from jax_lm.evaluation.generated.generation_metrics import GenerationResult
 
 
 def evaluate_otherwise(given: Arguments) -> None:
     """Run what the flags ask for, print it and write it."""
-    from jax_lm.evaluation.writing import write_results
+    from jax_lm.evaluation.results.writing import write_results
 
     found = _generated(given) if given.generate else _tasks(given)
     print(found.table())
@@ -23,7 +23,7 @@ def evaluate_otherwise(given: Arguments) -> None:
 
 
 def _generated(given: Arguments) -> "GenerationResult":
-    from jax_lm.evaluation.generating import GenerationOptions, evaluate_generation
+    from jax_lm.evaluation.generated.generating import GenerationOptions, evaluate_generation
 
     options = {name: getattr(given, name) for name in vars(GenerationOptions())}
     reading = {name: getattr(given, name) for name in vars(ReadingOptions())}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jax_lm.cli.evaluate_arguments import Arguments
 
 if TYPE_CHECKING:
-    from jax_lm.evaluation.result import Evaluation
+    from jax_lm.evaluation.results.result import Evaluation
 
 
 def evaluate_scores(parsed: Arguments) -> None:
@@ -18,11 +18,11 @@ def evaluate_scores(parsed: Arguments) -> None:
         require_wandb("--wandb-project")
     found = _found(parsed)
     if parsed.output is not None:
-        from jax_lm.evaluation.writing import write_results
+        from jax_lm.evaluation.results.writing import write_results
 
         print(f"written to {write_results(found, parsed.output, parsed.all_checkpoints)}")
     if parsed.plot is not None:
-        from jax_lm.evaluation.plotting import write_plot
+        from jax_lm.evaluation.results.plotting import write_plot
 
         print(f"drawn in {write_plot(found, parsed.plot)}")
     if parsed.wandb_project is not None:
@@ -33,7 +33,7 @@ def _found(parsed: Arguments) -> Sequence["Evaluation"]:
     """What was found, printed as it is."""
     from jax_lm.evaluation.evaluate import evaluate, evaluate_checkpoints
     from jax_lm.evaluation.options import EvaluateOptions
-    from jax_lm.evaluation.table import checkpoint_lines
+    from jax_lm.evaluation.results.table import checkpoint_lines
 
     options = EvaluateOptions(**{name: getattr(parsed, name) for name in vars(EvaluateOptions())})
     if not parsed.all_checkpoints:
@@ -48,7 +48,7 @@ def _found(parsed: Arguments) -> Sequence["Evaluation"]:
 
 
 def _log(found: Sequence["Evaluation"], parsed: Arguments) -> None:
-    from jax_lm.evaluation.writing import directory_of, log_to_wandb
+    from jax_lm.evaluation.results.writing import directory_of, log_to_wandb
     from jax_lm.trackers.wandb import WandbSettings
 
     assert parsed.wandb_project is not None

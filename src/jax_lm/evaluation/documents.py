@@ -6,15 +6,15 @@ from jax.sharding import Mesh
 
 from jax_lm.documents.base import Cursor, DocumentSource
 from jax_lm.errors import JaxLMError
-from jax_lm.evaluation.compression import CompressionYardstick
 from jax_lm.evaluation.document_indices import open_chosen
-from jax_lm.evaluation.methods import method_config
 from jax_lm.evaluation.options import EvaluateOptions
-from jax_lm.evaluation.perplexity import evaluate_documents
-from jax_lm.evaluation.pieces import Scoring
-from jax_lm.evaluation.pseudo import evaluate_masked
-from jax_lm.evaluation.result import Evaluation, Resampling
-from jax_lm.evaluation.scores import total
+from jax_lm.evaluation.results.compression import CompressionYardstick
+from jax_lm.evaluation.results.result import Evaluation, Resampling
+from jax_lm.evaluation.scoring.methods import method_config
+from jax_lm.evaluation.scoring.perplexity import evaluate_documents
+from jax_lm.evaluation.scoring.pieces import Scoring
+from jax_lm.evaluation.scoring.pseudo import evaluate_masked
+from jax_lm.evaluation.scoring.scores import total
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder import Encoder
 from jax_lm.pretrained import OpenedModel

@@ -11,7 +11,7 @@ from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.evaluation.documents import score_documents
 from jax_lm.evaluation.objective_rows import objective_config, score_rows
 from jax_lm.evaluation.options import EvaluateOptions
-from jax_lm.evaluation.result import Evaluation
+from jax_lm.evaluation.results.result import Evaluation
 from jax_lm.huggingface.tensor_files import read_json
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder import Encoder

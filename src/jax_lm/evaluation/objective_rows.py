@@ -6,9 +6,9 @@ from jax.sharding import Mesh
 
 from jax_lm.errors import JaxLMError, UsageError, nearest
 from jax_lm.evaluation.options import EvaluateOptions
-from jax_lm.evaluation.result import Evaluation, Resampling
-from jax_lm.evaluation.rows import RowScorer
-from jax_lm.evaluation.scores import total
+from jax_lm.evaluation.results.result import Evaluation, Resampling
+from jax_lm.evaluation.scoring.rows import RowScorer
+from jax_lm.evaluation.scoring.scores import total
 from jax_lm.loading.rows import RowStore, open_rows
 from jax_lm.models.base import ModelConfig
 from jax_lm.objectives.registry import (

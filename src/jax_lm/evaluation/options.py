@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import check_values
-from jax_lm.evaluation.methods import Method
+from jax_lm.evaluation.scoring.methods import Method
 from jax_lm.sharding.mesh import MeshConfig
 
 

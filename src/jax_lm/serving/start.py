@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jax_lm.documents.conversations.templates import chat_template, has_template
 from jax_lm.errors import JaxLMError, missing_extra
-from jax_lm.evaluation.output_scores import score_outputs
+from jax_lm.evaluation.scoring.output_scores import score_outputs
 from jax_lm.generation.requests import Request
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.slots import SMALLEST_BUCKET, SlotDecoder

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from jax.sharding import Mesh
 
-from jax_lm.evaluation.rows import RowScorer
-from jax_lm.evaluation.scores import total
+from jax_lm.evaluation.scoring.rows import RowScorer
+from jax_lm.evaluation.scoring.scores import total
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import continue_texts
 from jax_lm.models.decoder import Decoder

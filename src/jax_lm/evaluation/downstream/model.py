@@ -12,9 +12,9 @@ from typing import Any
 from jax.sharding import Mesh
 
 from jax_lm.errors import UsageError, check_values
-from jax_lm.evaluation.continuing import continued
-from jax_lm.evaluation.output_scores import OutputScore, score_outputs
-from jax_lm.evaluation.windows import windows
+from jax_lm.evaluation.generated.continuing import continued
+from jax_lm.evaluation.scoring.output_scores import OutputScore, score_outputs
+from jax_lm.evaluation.scoring.windows import windows
 from jax_lm.generation.beam import BeamConfig
 from jax_lm.generation.decode import DecodeOptions
 from jax_lm.generation.sampling import SamplingConfig

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from jax_lm.evaluation.scores import SUMS, Scores
+from jax_lm.evaluation.scoring.scores import SUMS, Scores
 
 FIRST_SIZE = 256
 WORDS = SUMS.index("num_words")

@@ -8,9 +8,9 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Int
 
-from jax_lm.evaluation.score_batch import pad_rows, score_batch
-from jax_lm.evaluation.scores import Scores, token_sums
-from jax_lm.evaluation.tally import BYTES, Tally
+from jax_lm.evaluation.scoring.score_batch import pad_rows, score_batch
+from jax_lm.evaluation.scoring.scores import Scores, token_sums
+from jax_lm.evaluation.scoring.tally import BYTES, Tally
 from jax_lm.loading.rows import RowStore
 from jax_lm.models.forward import Model
 from jax_lm.objectives.base import Objective, RowDraws

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from jax_lm.evaluation.rouge import WordKind, rouge_1, rouge_l, words
+from jax_lm.evaluation.generated.rouge import WordKind, rouge_1, rouge_l, words
 
 
 class Generated(NamedTuple):

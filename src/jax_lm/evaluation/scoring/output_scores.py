@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import Bool, Float
 
 from jax_lm.errors import UsageError
-from jax_lm.evaluation.score_batch import pad_rows, score_batch
+from jax_lm.evaluation.scoring.score_batch import pad_rows, score_batch
 from jax_lm.generation.slots import bucket, power_of_two
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder_decoder import EncoderDecoder

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jax_lm.errors import JaxLMError
-from jax_lm.evaluation.bootstrap import LEVEL
-from jax_lm.evaluation.result import Evaluation
-from jax_lm.evaluation.table import ALL, MEAN
+from jax_lm.evaluation.results.bootstrap import LEVEL
+from jax_lm.evaluation.results.result import Evaluation
+from jax_lm.evaluation.results.table import ALL, MEAN
 from jax_lm.files.atomic import write_text
 from jax_lm.trackers.svg_chart import Series
 from jax_lm.trackers.svg_file import Bar, Reference, interval_figure, line_figure

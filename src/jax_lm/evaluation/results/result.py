@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from jax_lm.evaluation.bootstrap import (
+from jax_lm.evaluation.results.bootstrap import (
     FEWEST,
     LEVEL,
     METHOD,
@@ -17,8 +17,8 @@ from jax_lm.evaluation.bootstrap import (
     mean_of,
     resampled_ratios,
 )
-from jax_lm.evaluation.scores import SUMS, Scores, exponential, total
-from jax_lm.evaluation.tally import Tally
+from jax_lm.evaluation.scoring.scores import SUMS, Scores, exponential, total
+from jax_lm.evaluation.scoring.tally import Tally
 
 RATIOS = {"loss": ("loss_sum", "weight_sum"), "bits_per_byte": ("text_nats", "num_bytes")}
 """The numbers with an interval: sums over documents that each is the ratio of."""
@@ -178,7 +178,7 @@ class Evaluation:
 
     def table(self) -> str:
         """The numbers for a person."""
-        from jax_lm.evaluation.table import table
+        from jax_lm.evaluation.results.table import table
 
         return table(self)
 

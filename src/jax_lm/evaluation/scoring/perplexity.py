@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from jaxtyping import Float, Int
 
-from jax_lm.evaluation.methods import MethodConfig, row_lengths
-from jax_lm.evaluation.pieces import USUAL, Piece, PieceScorer, Scoring
-from jax_lm.evaluation.tally import Tally
-from jax_lm.evaluation.windows import windows
+from jax_lm.evaluation.scoring.methods import MethodConfig, row_lengths
+from jax_lm.evaluation.scoring.pieces import USUAL, Piece, PieceScorer, Scoring
+from jax_lm.evaluation.scoring.tally import Tally
+from jax_lm.evaluation.scoring.windows import windows
 from jax_lm.models.decoder import Decoder
 from jax_lm.preprocessing.tokenized import pieces
 from jax_lm.tokenizers.base import Tokenizer, start_id

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jax_lm.evaluation.bootstrap import LEVEL, Interval
+from jax_lm.evaluation.results.bootstrap import LEVEL, Interval
 
 if TYPE_CHECKING:
-    from jax_lm.evaluation.result import Evaluation
+    from jax_lm.evaluation.results.result import Evaluation
 
 ALL, MEAN = "all", "mean of subsets"
 NUMBERS = {"loss": "9.4f", "perplexity": "12.3f", "accuracy": "10.4f", "bits_per_byte": "15.4f"}

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jax_lm.errors import UsageError
-from jax_lm.evaluation.methods import MethodConfig, row_lengths
-from jax_lm.evaluation.perplexity import encode_document, filled, num_words
-from jax_lm.evaluation.pieces import USUAL, Piece, PieceScorer, Scoring
-from jax_lm.evaluation.tally import Tally
-from jax_lm.evaluation.windows import windows
+from jax_lm.evaluation.scoring.methods import MethodConfig, row_lengths
+from jax_lm.evaluation.scoring.perplexity import encode_document, filled, num_words
+from jax_lm.evaluation.scoring.pieces import USUAL, Piece, PieceScorer, Scoring
+from jax_lm.evaluation.scoring.tally import Tally
+from jax_lm.evaluation.scoring.windows import windows
 from jax_lm.models.encoder import Encoder
 from jax_lm.objectives.masked_lm import mask_id_of
 from jax_lm.tokenizers.base import Tokenizer

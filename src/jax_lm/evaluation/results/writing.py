@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jax_lm.errors import JaxLMError
-from jax_lm.evaluation.result import Evaluation, finite
+from jax_lm.evaluation.results.result import Evaluation, finite
 from jax_lm.files.atomic import write_text
 from jax_lm.trackers.wandb import WandbSettings
 from jax_lm.trackers.wandb_rows import WandbRow, log_rows

@@ -10,15 +10,15 @@ from jax_lm.documents.base import Cursor
 from jax_lm.documents.open import open_source
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import JaxLMError, UsageError, check_values
-from jax_lm.evaluation.continuing import continued, usual_mesh
-from jax_lm.evaluation.generation_metrics import Generated, GenerationResult, measure
-from jax_lm.evaluation.generation_pairs import (
+from jax_lm.evaluation.generated.continuing import continued, usual_mesh
+from jax_lm.evaluation.generated.generation_metrics import Generated, GenerationResult, measure
+from jax_lm.evaluation.generated.generation_pairs import (
     GenerationPair,
     closing_ids,
     generation_pairs,
     prompt_ids,
 )
-from jax_lm.evaluation.rouge import WordKind
+from jax_lm.evaluation.generated.rouge import WordKind
 from jax_lm.files.atomic import write_text
 from jax_lm.generation.beam import BeamConfig
 from jax_lm.generation.decode import DecodeOptions

@@ -9,9 +9,9 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Bool, Int
 
-from jax_lm.evaluation.score_batch import pad_rows, score_batch
-from jax_lm.evaluation.scores import token_sums
-from jax_lm.evaluation.tally import Tally
+from jax_lm.evaluation.scoring.score_batch import pad_rows, score_batch
+from jax_lm.evaluation.scoring.scores import token_sums
+from jax_lm.evaluation.scoring.tally import Tally
 from jax_lm.models.forward import Model
 from jax_lm.sharding.mesh import row_shards
 from jax_lm.sharding.placing import batch_sharding, put_batch

@@ -1,0 +1,1 @@
+"""Texts that a model writes, held against the ones expected."""

@@ -1,0 +1,1 @@
+"""What was found: numbers with intervals, tables, files, plots."""

@@ -1,0 +1,1 @@
+"""Every token's score: windows, rows, outputs; sums by document."""
