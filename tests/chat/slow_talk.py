@@ -15,6 +15,10 @@ class Slow:
 
     name = "slow"
     num_forgotten = 0
+    is_cut = False
+
+    def interrupt(self) -> None:
+        print("[told]", flush=True)
 
     def answer(self, messages: Sequence[Message], sampling: SamplingConfig) -> Iterator[str]:
         limit = 600 if "long" in dict(messages[-1].texts)["content"] else 2

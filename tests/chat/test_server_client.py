@@ -1,5 +1,8 @@
+import io
 import json
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -8,6 +11,7 @@ import pytest
 
 from jax_lm.chat.remote_speaker import RemoteSpeaker
 from jax_lm.chat.server_client import ServerClient
+from jax_lm.chat.terminal import Terminal
 from jax_lm.documents.conversations.messages import USER, message
 from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.generation.sampling import SamplingConfig
@@ -20,6 +24,7 @@ class Scripted(BaseHTTPRequestHandler):
 
     asked: ClassVar[list[dict]] = []
     model = "tiny"
+    silence: ClassVar = threading.Event()
 
     def do_GET(self) -> None:
         self._send(200, json.dumps({"data": [{"id": self.model}]}).encode())
@@ -27,6 +32,9 @@ class Scripted(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append({**body, "token": self.headers.get("Authorization")})
+        if body["model"] == "silent":
+            self.silence.wait(20)
+            return None
         if body["model"] == "full":
             refusal = {"error": {"message": "the queue is full", "type": "overloaded"}}
             return self._send(429, json.dumps(refusal).encode())
@@ -54,7 +62,9 @@ def url() -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     Scripted.model, Scripted.asked = "tiny", []
+    Scripted.silence.clear()
     yield f"http://127.0.0.1:{server.server_address[1]}"
+    Scripted.silence.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -92,3 +102,18 @@ def test_no_server_is_a_sentence() -> None:
         ServerClient("127.0.0.1:1").model()
     with pytest.raises(UsageError, match="--url ftp://x: expected an address such as"):
         ServerClient("ftp://x")
+
+
+def test_a_silent_server_is_not_waited_for(url: str) -> None:
+    Scripted.model = "silent"
+    speaker = RemoteSpeaker(ServerClient(url))
+    output = io.StringIO()
+    main_thread = threading.main_thread().ident
+    presses = threading.Timer(0.3, signal.pthread_kill, [main_thread, signal.SIGINT])
+    presses.start()
+    terminal = Terminal(io.StringIO(), output)
+    started = time.monotonic()
+    said = terminal.speak("model", speaker.answer(ASKED, SamplingConfig()), speaker.interrupt)
+    assert said == ("", True)
+    assert time.monotonic() - started < 10
+    presses.join()

@@ -23,12 +23,17 @@ class Echo:
     def __init__(self, forgets: int = 0) -> None:
         self.num_forgotten = forgets
         self.seeds: list[int] = []
+        self.is_cut = False
+
+    def interrupt(self) -> None:
+        raise AssertionError("nobody pressed Ctrl-C")
 
     def answer(self, messages: Sequence[Message], sampling: SamplingConfig) -> Iterator[str]:
         self.seeds.append(sampling.seed)
         said = dict(messages[-1].texts)["content"]
         if said == "break":
             raise JaxLMError("the model is out of order")
+        self.is_cut = said == "long"
         yield from (" ", f"{len(messages)}:", f" {said}\n")
 
 
@@ -107,6 +112,17 @@ def test_a_failed_answer_takes_the_question_back() -> None:
 def test_forgotten_messages_are_told() -> None:
     printed, _ = talk("hello", speaker=Echo(forgets=3))
     assert "(the first 3 messages no longer fit the context)" in printed
+
+
+def test_an_answer_that_is_cut_is_told() -> None:
+    assert "model> 1: long\n\n(cut: as long as it may be; /set max" in talk("long")[0]
+    assert "(cut" not in talk("short")[0]
+
+
+def test_what_would_command_the_terminal_is_shown() -> None:
+    printed, conversation = talk("a\x1b[2Jb")
+    assert "1: a\\x1b[2Jb\n" in printed
+    assert contents(conversation)[1] == ("assistant", "1: a\x1b[2Jb")
 
 
 def test_settings_are_shown_changed_and_checked() -> None:

@@ -63,3 +63,27 @@ def test_a_last_message_that_is_too_long_is_refused(tokenizer: Tokenizer) -> Non
 def test_a_refusing_template_is_a_sentence(tokenizer: Tokenizer) -> None:
     with pytest.raises(UsageError, match="no place for the role system"):
         chat_prompt([message(SYSTEM, "x")], chat_template("dsgpt2"), tokenizer)
+
+
+@pytest.mark.parametrize("most", range(20, 130, 7))
+def test_no_message_is_forgotten_that_would_have_fit(most: int, tokenizer: Tokenizer) -> None:
+    starts = range(0, len(TALK), 2)
+    lengths = {start: len(chat_prompt(TALK[start:], PLAIN, tokenizer).ids) for start in starts}
+    expected = min(start for start, length in lengths.items() if length <= most)
+    assert fitting_prompt(TALK, PLAIN, tokenizer, most=most).num_forgotten == expected
+
+
+def test_little_more_is_read_than_fits(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def counting(messages, *rest):
+        read.append(len(messages))
+        return chat_prompt(messages, *rest)
+
+    monkeypatch.setattr("jax_lm.generation.chat_prompt.chat_prompt", counting)
+    long = [*TALK[:-1]] * 100 + [TALK[-1]]
+    prompt = fitting_prompt(long, PLAIN, tokenizer, most=150)
+    assert max(read) <= 2 * (len(long) - prompt.num_forgotten)
+    assert len(read) < 12

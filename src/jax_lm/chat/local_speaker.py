@@ -43,6 +43,10 @@ class LocalSpeaker:
         own = template.name == str(opened.tokenizer_path)
         self.name = f"{opened.path}, {'its own' if own else template.name} chat template"
         self.num_forgotten = 0
+        self.is_cut = False
+
+    def interrupt(self) -> None:
+        """The next token comes soon anyway, and the model must not be left in the middle of it."""
 
     def answer(self, messages: Sequence[Message], sampling: SamplingConfig) -> Iterator[str]:
         """As the Protocol says; half of the context at most is kept free for the answer."""
@@ -56,13 +60,14 @@ class LocalSpeaker:
 
     def _drawn(self, request: Request, stream: TextStream) -> Iterator[str]:
         (slot,) = self._decoder.admit([request])
-        finish = None
+        finish, self.is_cut = None, False
         try:
             while finish is None and not stream.stopped:
                 (drawn,) = self._decoder.step()
                 finish = drawn.finish
                 if finish != "stop":
                     yield stream.push(drawn.id)
+            self.is_cut = finish == "length" and not stream.stopped
             if not stream.stopped:
                 yield stream.finish()
         finally:

@@ -24,6 +24,11 @@ class RemoteSpeaker:
         self._own = {"forget_oldest": True} if model.get("owned_by") == OURS else {}
         self.name = f"{self._model} at {client.url}"
         self.num_forgotten = 0
+        self.is_cut = False
+
+    def interrupt(self) -> None:
+        """Hang up, so that a silent server is not waited for."""
+        self._client.hang_up()
 
     def answer(self, messages: Sequence[Message], sampling: SamplingConfig) -> Iterator[str]:
         """As the Protocol says; closing the iterator hangs up, and the server stops."""
@@ -33,4 +38,5 @@ class RemoteSpeaker:
         for event in self._client.stream("/v1/chat/completions", body):
             self.num_forgotten = event.get("num_forgotten", self.num_forgotten)
             for choice in event.get("choices", []):
+                self.is_cut = choice.get("finish_reason") == "length"
                 yield choice.get("delta", {}).get("content") or ""

@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +39,7 @@ class ServerClient:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self.url = f"{parts.scheme}://{parts.netloc}{self._base}"
+        self._streaming: http.client.HTTPConnection | None = None
 
     def model(self) -> dict[str, Any]:
         """The first model that the server has: its ``id``, and what else is said of it.
@@ -64,7 +67,7 @@ class ServerClient:
         Raises:
             JaxLMError: the server refuses, fails or falls silent.
         """
-        connection = self._connect()
+        connection = self._streaming = self._connect()
         try:
             response = self._respond(connection, "POST", path, {**body, "stream": True})
             for line in response:
@@ -78,7 +81,14 @@ class ServerClient:
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         finally:
+            self._streaming = None
             connection.close()
+
+    def hang_up(self) -> None:
+        """End the answer that ``stream`` waits for, also from a signal's handler."""
+        if self._streaming is not None and self._streaming.sock is not None:
+            with suppress(OSError):
+                self._streaming.sock.shutdown(socket.SHUT_RDWR)
 
     def _json(self, method: str, path: str, body: Value | None) -> dict[str, Any]:
         connection = self._connect()

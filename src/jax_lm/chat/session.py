@@ -89,7 +89,7 @@ class ChatSession:
         """A question that got no answer is taken back, so that turns alternate."""
         try:
             pieces = self._speaker.answer(self._conversation.messages, self._sampling)
-            said, stopped = self._terminal.speak("model", pieces)
+            said, stopped = self._terminal.speak("model", pieces, self._speaker.interrupt)
         except JaxLMError as error:
             self._conversation.undo()
             self._terminal.tell(f"\n{error}")
@@ -99,6 +99,8 @@ class ChatSession:
             self._terminal.tell(f"(the first {forgotten} messages no longer fit the context)")
         if stopped:
             self._terminal.tell("(stopped)")
+        elif self._speaker.is_cut:
+            self._terminal.tell("(cut: as long as it may be; /set max-new-tokens allows more)")
 
     def _system(self, text: str) -> None:
         if text:

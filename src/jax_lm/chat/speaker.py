@@ -15,6 +15,15 @@ class Speaker(Protocol):
         """Whom one talks to, for a person."""
         ...
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last answer ended because it was as long as it may be."""
+        ...
+
+    def interrupt(self) -> None:
+        """Make an answer that is waited for end soon; called while a signal is handled."""
+        ...
+
     def answer(self, messages: Sequence[Message], sampling: SamplingConfig) -> Iterator[str]:
         """The answer's pieces as they come; closing the iterator stops the work.
 

@@ -3,12 +3,16 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TextIO
+from unicodedata import category
 
+from jax_lm.errors import JaxLMError
+
+MOST_PRESSES = 2
 QUOTES = '"""'
 BOLD, DIM, PLAIN = "\033[1m", "\033[2m", "\033[0m"
 
@@ -50,23 +54,37 @@ class Terminal:
         self._output.write(f"{self._style(DIM, text)}\n")
         self._output.flush()
 
-    def speak(self, name: str, pieces: Iterator[str]) -> tuple[str, bool]:
+    def speak(
+        self, name: str, pieces: Iterator[str], interrupt: Callable[[], None]
+    ) -> tuple[str, bool]:
         """Print an answer as it comes.
+
+        Args:
+            name: who speaks.
+            pieces: of the answer.
+            interrupt: called at Ctrl-C, to end an answer that is waited for.
 
         Returns:
             What was said, and whether Ctrl-C stopped it.
+
+        Raises:
+            JaxLMError: the answer failed, and not because it was stopped.
         """
         said = ""
         self._output.write(self._style(BOLD, f"{name}> "))
         self._output.flush()
-        with stoppable() as stopped, closing(pieces):  # type: ignore[type-var]
-            for piece in pieces:
-                piece = piece if said else piece.lstrip()
-                said += piece
-                self._output.write(piece)
-                self._output.flush()
-                if stopped:
-                    break
+        with stoppable(interrupt) as stopped, closing(pieces):  # type: ignore[type-var]
+            try:
+                for piece in pieces:
+                    piece = piece if said else piece.lstrip()
+                    said += piece
+                    self._output.write(printable(piece))
+                    self._output.flush()
+                    if stopped:
+                        break
+            except JaxLMError:
+                if not stopped:
+                    raise
         self._output.write("\n")
         return said.rstrip(), bool(stopped)
 
@@ -98,10 +116,11 @@ class Terminal:
 
 
 @contextmanager
-def stoppable() -> Iterator[list[bool]]:
-    """The list is empty until Ctrl-C, which so stops what asks for it; a second one stops all.
+def stoppable(interrupt: Callable[[], None]) -> Iterator[list[bool]]:
+    """The list is empty until Ctrl-C, which so stops what asks for it, and calls ``interrupt``.
 
-    The answer ends between two tokens, never inside the model, which can go on answering.
+    An answer ends between two tokens, never inside the model, which can go on answering. Where
+    nothing helps, the third Ctrl-C ends the program.
     """
     stopped: list[bool] = []
     if current_thread() is not main_thread():
@@ -110,15 +129,24 @@ def stoppable() -> Iterator[list[bool]]:
     before = signal.getsignal(signal.SIGINT)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if stopped:
-            raise KeyboardInterrupt
         stopped.append(True)
+        if len(stopped) > MOST_PRESSES:
+            raise KeyboardInterrupt
+        interrupt()
 
     signal.signal(signal.SIGINT, stop)
     try:
         yield stopped
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def printable(text: str) -> str:
+    """The text with characters that would command a terminal, such as escape, made visible."""
+    return "".join(
+        character if character in "\n\t" or category(character) != "Cc" else repr(character)[1:-1]
+        for character in text
+    )
 
 
 def standard_terminal() -> Terminal:

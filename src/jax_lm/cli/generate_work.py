@@ -7,6 +7,7 @@ from functools import partial
 
 from jax_lm.chat.remote_texts import continue_remotely, stream_remotely
 from jax_lm.chat.server_client import ServerClient
+from jax_lm.chat.terminal import printable
 from jax_lm.cli.generate_arguments import Arguments
 from jax_lm.errors import JaxLMError
 from jax_lm.generation.beam_text import search_texts
@@ -75,7 +76,7 @@ def _written_remotely(
 
 def show(number: int, piece: str) -> None:
     """Print a piece of the only text at once."""
-    print(piece, end="", flush=True)
+    print(_shown(piece), end="", flush=True)
 
 
 def print_all(written: Sequence[Continuation], copies: int) -> None:
@@ -84,7 +85,12 @@ def print_all(written: Sequence[Continuation], copies: int) -> None:
         if len(written) > 1:
             number, copy = divmod(i, copies)
             print(f"=== prompt {number + 1}, sample {copy + 1} of {copies} ===")
-        print(one.prompt + one.text)
+        print(_shown(one.prompt + one.text))
+
+
+def _shown(text: str) -> str:
+    """What a model writes must not command the terminal; a file or a pipe gets it as it is."""
+    return printable(text) if sys.stdout.isatty() else text
 
 
 def note(message: str) -> None:

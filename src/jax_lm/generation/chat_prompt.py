@@ -1,6 +1,7 @@
 """Conversations as prompts: the ids that a model continues, and what ends its answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from jax_lm.documents.conversations.asking import ask
@@ -10,6 +11,7 @@ from jax_lm.documents.malformed import RecordError
 from jax_lm.errors import UsageError
 from jax_lm.tokenizers.base import Tokenizer, start_id
 from jax_lm.tokenizers.segments import encode_segments
+from jax_lm.types import Segment
 
 
 class ChatPrompt(NamedTuple):
@@ -39,6 +41,20 @@ def chat_prompt(
         segments, ending = ask(messages, template)
     except RecordError as error:
         raise UsageError(str(error)) from error
+    return answer_prompt(segments, ending, template, tokenizer)
+
+
+def answer_prompt(
+    segments: Sequence[Segment], ending: str, template: ChatTemplate, tokenizer: Tokenizer
+) -> ChatPrompt:
+    """Ids of what a template wrote before an answer, and what ends that.
+
+    Args:
+        segments: the conversation up to where the assistant speaks.
+        ending: what the template writes after an answer; empty where nothing.
+        template: which one that is.
+        tokenizer: the model's.
+    """
     first = start_id(tokenizer) if template.source in NAMED.values() else None
     ids = [] if first is None else [first]
     ids += encode_segments(segments, tokenizer).ids.tolist()
@@ -60,12 +76,41 @@ def fitting_prompt(
     """
     lead = [one for one in messages[:1] if one.role == SYSTEM]
     rest = list(messages[len(lead) :])
-    for start in range(max(1, len(rest))):
-        if not rest or rest[start].role == rest[0].role:
-            prompt = chat_prompt([*lead, *rest[start:]], template, tokenizer)
-            if len(prompt.ids) <= most:
-                return prompt._replace(num_forgotten=start)
-    raise UsageError(
-        f"the last message does not fit: with it the prompt has {len(prompt.ids):,} tokens, and "
-        f"{most:,} leave room for an answer; write less"
-    )
+    starts = [place for place, one in enumerate(rest) if one.role == rest[0].role] or [0]
+
+    @cache
+    def prompt_from(index: int) -> ChatPrompt:
+        start = starts[index]
+        prompt = chat_prompt([*lead, *rest[start:]], template, tokenizer)
+        return prompt._replace(num_forgotten=start)
+
+    first = first_that_fits(len(starts), lambda index: len(prompt_from(index).ids) <= most)
+    if first == len(starts):
+        raise UsageError(
+            "the last message does not fit: with it the prompt has "
+            f"{len(prompt_from(first - 1).ids):,} tokens, and {most:,} leave room for an answer; "
+            "write less"
+        )
+    return prompt_from(first)
+
+
+def first_that_fits(count: int, fits: Callable[[int], bool]) -> int:
+    """The least of ``count`` numbers that fits, where all after one that fits do; else ``count``.
+
+    Asked from the end in doubled steps, then by halves: of a long conversation little more is read
+    than what fits.
+    """
+    too_long, fitting, step = -1, count, 1
+    while fitting and too_long < 0:
+        index = max(0, count - step)
+        if fits(index):
+            fitting, step = index, 2 * step
+        else:
+            too_long = index
+    while fitting - too_long > 1:
+        middle = (fitting + too_long) // 2
+        if fits(middle):
+            fitting = middle
+        else:
+            too_long = middle
+    return fitting
