@@ -6,10 +6,10 @@ from pathlib import Path
 from jax_lm.chat.conversation import Conversation, load_conversation
 from jax_lm.chat.local_speaker import LocalSpeaker
 from jax_lm.chat.remote_speaker import RemoteSpeaker
-from jax_lm.chat.server_client import ServerClient
 from jax_lm.chat.session import ChatSession
 from jax_lm.chat.speaker import Speaker
 from jax_lm.chat.terminal import standard_terminal
+from jax_lm.client.server_client import ServerClient
 from jax_lm.documents.conversations.templates import chat_template
 from jax_lm.errors import UsageError
 from jax_lm.generation.sampling import SamplingConfig

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jax_lm.chat.server_client import OURS, ServerClient, request_fields
+from jax_lm.client.server_client import OURS, ServerClient, request_fields
 from jax_lm.documents.conversations.messages import Message
 from jax_lm.generation.sampling import SamplingConfig
 

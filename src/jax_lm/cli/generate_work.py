@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from jax_lm.chat.remote_texts import continue_remotely, stream_remotely
-from jax_lm.chat.server_client import ServerClient
 from jax_lm.chat.terminal import printable
 from jax_lm.cli.generate_arguments import Arguments
+from jax_lm.client.remote_texts import continue_remotely, stream_remotely
+from jax_lm.client.server_client import ServerClient
 from jax_lm.errors import JaxLMError
 from jax_lm.generation.beam_text import search_texts
 from jax_lm.generation.decode import DecodeOptions

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
-from jax_lm.chat.server_client import ServerClient, request_fields
+from jax_lm.client.server_client import ServerClient, request_fields
 from jax_lm.generation.requests import Finish
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.text import Continuation

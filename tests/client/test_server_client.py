@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 
 from jax_lm.chat.remote_speaker import RemoteSpeaker
-from jax_lm.chat.server_client import ServerClient
 from jax_lm.chat.terminal import Terminal
+from jax_lm.client.server_client import ServerClient
 from jax_lm.documents.conversations.messages import USER, message
 from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.generation.sampling import SamplingConfig

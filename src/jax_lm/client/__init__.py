@@ -1,0 +1,1 @@
+"""A running server, asked from here."""
