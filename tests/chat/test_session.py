@@ -144,13 +144,36 @@ def test_a_saved_conversation_is_a_document_and_goes_on(tmp_path: Path) -> None:
     assert contents(load_conversation(path)) == contents(conversation)
     printed, resumed = talk(f"/load {path}", "and now?")
     assert contents(resumed)[-1] == ("assistant", "4: and now?")
+    path.write_text(path.read_text() * 3)
+    assert "; 2 more conversations in it are left alone" in talk(f"/load {path}")[0]
+
+
+def test_nothing_is_saved_over_other_files(tmp_path: Path) -> None:
+    there = tmp_path / "there.jsonl"
+    there.write_text("[1]\n")
+    printed, _ = talk(f"/save {tmp_path}/no/x.jsonl", f"/save {there}", "/load nowhere")
+    assert "x.jsonl: no such directory" in printed
+    assert "there.jsonl: is there already, and is kept; name another FILE" in printed
+    assert "nowhere: No such file or directory" in printed
+    assert there.read_text() == "[1]\n"
+
+
+def test_a_conversation_is_saved_again_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    printed, _ = talk("one", f"/save {path}", "two", f"/save {path}")
+    assert f"saved 4 messages to {path}" in printed
+
+
+def test_piped_text_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(JaxLMError, match="a line of the input is not UTF-8 text"):
+        talk("one", "\udcff")
 
 
 def test_commands_that_cannot_be_obeyed_are_told(tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text("[1]\n")
     printed, _ = talk("/sav x", "/save", "/load", f"/load {bad}", "/load nowhere", "/help")
-    assert "no command /sav; did you mean 'save'?; /help lists them" in printed
+    assert "no command /sav; did you mean 'save'? (/help lists them)" in printed
     assert "/save FILE: name a file" in printed
     assert "line 1 is not a conversation" in printed
     assert "nowhere" in printed

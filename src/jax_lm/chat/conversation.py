@@ -79,3 +79,9 @@ def load_conversation(path: Path) -> Conversation:
     system = messages[0] if messages[0].role == SYSTEM else None
     said = "" if system is None else dict(system.texts)["content"]
     return Conversation(said, list(messages[system is not None :]))
+
+
+def num_conversations(path: Path) -> int:
+    """Lines of a file that are not empty."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        return sum(bool(line.strip()) for line in lines)

@@ -44,6 +44,7 @@ class LocalSpeaker:
         self.name = f"{opened.path}, {'its own' if own else template.name} chat template"
         self.num_forgotten = 0
         self.is_cut = False
+        self._warm_up()
 
     def interrupt(self) -> None:
         """The next token comes soon anyway, and the model must not be left in the middle of it."""
@@ -56,7 +57,14 @@ class LocalSpeaker:
         self.num_forgotten = prompt.num_forgotten
         asked = replace(sampling, stop=(), stop_ids=(*sampling.stop_ids, *prompt.stop_ids))
         stream = TextStream(self._tokenizer, prompt.ids, (*sampling.stop, *prompt.stop))
-        yield from self._drawn(Request(prompt.ids, asked), stream)
+        return self._drawn(Request(prompt.ids, asked), stream)
+
+    def _warm_up(self) -> None:
+        """Compile what a first question will need, before it is asked."""
+        longest = SamplingConfig(max_new_tokens=self._decoder.context_length)
+        (slot,) = self._decoder.admit([Request((0,), longest)])
+        self._decoder.step()
+        self._decoder.release(slot)
 
     def _drawn(self, request: Request, stream: TextStream) -> Iterator[str]:
         (slot,) = self._decoder.admit([request])

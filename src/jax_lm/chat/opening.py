@@ -14,6 +14,7 @@ from jax_lm.documents.conversations.templates import chat_template
 from jax_lm.errors import UsageError
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.pretrained import open_model
+from jax_lm.training.compilation import use_compilation_cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +48,11 @@ def _speaker(options: ChatOptions, token: str | None) -> Speaker:
     if options.url is not None:
         if options.chat_template is not None:
             raise UsageError("--chat-template is the server's to choose: leave it out with --url")
+        if options.dtype != ChatOptions.dtype:
+            raise UsageError("--dtype is the server's to choose: leave it out with --url")
         return RemoteSpeaker(ServerClient(options.url, token))
     assert options.model is not None
+    use_compilation_cache("auto", lambda _: None)
     opened = open_model(options.model)
     template = chat_template(options.chat_template, opened.tokenizer_path)
     return LocalSpeaker(opened, template, dtype=options.dtype)

@@ -35,6 +35,10 @@ class RemoteSpeaker:
         said = [{"role": one.role, "content": dict(one.texts)["content"]} for one in messages]
         body: dict[str, Any] = {"model": self._model, "messages": said}
         body |= request_fields(sampling) | self._own
+        self.num_forgotten = 0
+        return self._said(body)
+
+    def _said(self, body: dict[str, Any]) -> Iterator[str]:
         for event in self._client.stream("/v1/chat/completions", body):
             self.num_forgotten = event.get("num_forgotten", self.num_forgotten)
             for choice in event.get("choices", []):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from jax_lm.chat.conversation import Conversation, load_conversation
+from jax_lm.chat.conversation import Conversation, load_conversation, num_conversations
 from jax_lm.chat.speaker import Speaker
 from jax_lm.chat.terminal import Terminal
 from jax_lm.errors import JaxLMError, nearest
@@ -17,11 +17,12 @@ HELP = """/system TEXT   what the model is told beforehand; without TEXT: show i
 /save FILE     write the conversation, as one JSON line that every verb reads
 /load FILE     go on with one
 /set NAME X    change a setting, as in /set temperature 0.5; without NAME: show them
-/exit          leave (Ctrl-D does too)
+/exit          leave (/quit and Ctrl-D do too)
 A line that ends in \\ goes on in the next; \"\"\" begins and ends a text of several lines.
 Ctrl-C stops the answer."""
 SETTINGS = {
     "max-new-tokens": int,
+    "min-new-tokens": int,
     "temperature": float,
     "top-k": int,
     "top-p": float,
@@ -44,6 +45,7 @@ class ChatSession:
         """Ready to talk; nothing is read yet."""
         self._speaker, self._terminal = speaker, terminal
         self._sampling, self._conversation = sampling, conversation
+        self._saved: Path | None = None
         self._commands: Mapping[str, Callable[[str], None]] = {
             "help": lambda _: terminal.tell(HELP),
             "system": self._system,
@@ -70,6 +72,11 @@ class ChatSession:
     def _read(self) -> str | None:
         try:
             return self._terminal.read("you> ")
+        except JaxLMError as error:
+            if not self._terminal.interactive:
+                raise
+            self._terminal.tell(str(error))
+            return ""
         except KeyboardInterrupt:
             self._terminal.tell("\n(Ctrl-D or /exit leaves)")
             return ""
@@ -78,29 +85,38 @@ class ChatSession:
         name, _, rest = text[1:].partition(" ")
         if name not in self._commands:
             close = nearest(name, [*self._commands, "exit"])
-            self._terminal.tell(f"no command /{name}{close}; /help lists them")
+            self._terminal.tell(f"no command /{name}{close} (/help lists them)")
             return
         try:
             self._commands[name](rest.strip())
-        except (JaxLMError, OSError) as error:
+        except JaxLMError as error:
             self._terminal.tell(str(error))
+        except OSError as error:
+            self._terminal.tell(f"{error.filename or rest.strip()}: {error.strerror or error}")
 
     def _answer(self) -> None:
         """A question that got no answer is taken back, so that turns alternate."""
         try:
             pieces = self._speaker.answer(self._conversation.messages, self._sampling)
+            told = self._tell_forgotten(0)
             said, stopped = self._terminal.speak("model", pieces, self._speaker.interrupt)
         except JaxLMError as error:
             self._conversation.undo()
             self._terminal.tell(f"\n{error}")
             return
         self._conversation.answer(said)
-        if forgotten := self._speaker.num_forgotten:
-            self._terminal.tell(f"(the first {forgotten} messages no longer fit the context)")
+        self._tell_forgotten(told)
         if stopped:
             self._terminal.tell("(stopped)")
         elif self._speaker.is_cut:
             self._terminal.tell("(cut: as long as it may be; /set max-new-tokens allows more)")
+
+    def _tell_forgotten(self, told: int) -> int:
+        """Before the answer where it is known by then, else after it."""
+        count = self._speaker.num_forgotten
+        if count != told:
+            self._terminal.tell(f"(the first {count} messages no longer fit the context)")
+        return count
 
     def _system(self, text: str) -> None:
         if text:
@@ -129,15 +145,24 @@ class ChatSession:
     def _save(self, name: str) -> None:
         if not name:
             raise JaxLMError("/save FILE: name a file")
-        self._conversation.save(Path(name).expanduser())
+        path = Path(name).expanduser()
+        if not path.parent.is_dir():
+            raise JaxLMError(f"{name}: no such directory {path.parent}")
+        if path.exists() and path != self._saved:
+            raise JaxLMError(f"{name}: is there already, and is kept; name another FILE")
+        self._conversation.save(path)
+        self._saved = path
         self._terminal.tell(f"saved {len(self._conversation.messages)} messages to {name}")
 
     def _load(self, name: str) -> None:
         if not name:
             raise JaxLMError("/load FILE: name a file")
-        loaded = load_conversation(Path(name).expanduser())
+        path = Path(name).expanduser()
+        loaded = load_conversation(path)
         self._conversation.system, self._conversation.turns = loaded.system, loaded.turns
-        self._terminal.tell(f"loaded {len(loaded.messages)} messages from {name}")
+        others = num_conversations(path) - 1
+        more = f"; {others:,} more conversations in it are left alone" if others else ""
+        self._terminal.tell(f"loaded {len(loaded.messages)} messages from {name}{more}")
 
     def _set(self, text: str) -> None:
         name, _, value = text.partition(" ")

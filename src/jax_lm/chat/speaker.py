@@ -34,5 +34,5 @@ class Speaker(Protocol):
 
     @property
     def num_forgotten(self) -> int:
-        """Messages at the beginning that the last answer did not take into account."""
+        """Messages at the beginning that the last answer leaves out; it may be known late."""
         ...

@@ -34,6 +34,9 @@ class Terminal:
 
         A line that ends in a backslash goes on in the next; three double quotes begin a text of
         several lines, and end it.
+
+        Raises:
+            JaxLMError: what was typed is not UTF-8.
         """
         line = self._line(prompt)
         if line is None:
@@ -100,14 +103,14 @@ class Terminal:
     def _line(self, prompt: str) -> str | None:
         if self.interactive:
             try:
-                return input(prompt)
+                return checked(input(prompt))
             except EOFError:
                 self._output.write("\n")
                 return None
         line = self._lines.readline()
         if not line:
             return None
-        line = line.rstrip("\n")
+        line = checked(line.rstrip("\n"))
         self._output.write(f"{prompt}{line}\n")  # so that a transcript reads as a conversation
         return line
 
@@ -139,6 +142,19 @@ def stoppable(interrupt: Callable[[], None]) -> Iterator[list[bool]]:
         yield stopped
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def checked(line: str) -> str:
+    """A line that was typed or piped in.
+
+    Raises:
+        JaxLMError: it is not UTF-8.
+    """
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        raise JaxLMError("a line of the input is not UTF-8 text: convert it") from error
+    return line
 
 
 def printable(text: str) -> str:

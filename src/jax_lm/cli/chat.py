@@ -23,6 +23,8 @@ class Arguments(SamplingConfig):
 
     model: Annotated[str | None, tyro.conf.Positional] = None
     """A run directory, RUN@STEP, a Hugging Face directory or a hub name."""
+    stop: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """Text that ends an answer, and is not part of it; may be given several times."""
     url: str | None = None
     """Address of a running server, such as http://127.0.0.1:8000, in place of MODEL. The
     environment variable JAX_LM_TOKEN is its bearer token, where it asks for one."""

@@ -1,5 +1,6 @@
 """What ``jax-lm generate`` is told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Literal
@@ -67,21 +68,28 @@ class Arguments(SamplingConfig):
         check_values({flag: (count, count >= 1, "1 or more") for flag, count in counts.items()})
         if self.num_beams != 1:
             _ = self.beam
+        drawing = ("temperature", "top_k", "top_p", "min_p", "seed")
+        searching = ("length_penalty",)
+        idle = drawing if self.num_beams != 1 else searching
+        self._refuse(idle, f"with{'' if self.num_beams != 1 else 'out'} --num-beams")
+        if self.output is not None and self.output.suffix != ".jsonl":
+            raise UsageError(f"--output {self.output}: expected the name of a .jsonl file")
         if (self.model is None) == (self.url is None):
             raise UsageError("name a MODEL to load, or a server with --url: exactly one of them")
         if self.url is not None:
-            self._refuse_what_a_server_decides()
+            decided = ("num_beams", "length_penalty", "parse_special_tokens", "dtype", "mesh")
+            self._refuse(decided, "with --url")
         if self.stream and self.num_beams != 1:
             raise UsageError("--stream with --num-beams: a search knows its text at its end only")
         if self.stream and self.output is not None:
             raise UsageError("--stream prints text and --output writes it to a file: give one")
 
-    def _refuse_what_a_server_decides(self) -> None:
+    def _refuse(self, names: Sequence[str], where: str) -> None:
         defaults = {one.name: one.default for one in fields(self)} | {"mesh": MeshConfig()}
-        for name in ("num_beams", "length_penalty", "parse_special_tokens", "dtype", "mesh"):
+        for name in names:
             if getattr(self, name) != defaults[name]:
                 flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} has no effect with --url: leave it out")
+                raise UsageError(f"--{flag} has no effect {where}: leave it out")
 
     @property
     def beam(self) -> BeamConfig:
