@@ -193,9 +193,12 @@ def test_an_encoder_is_refused_and_an_encoder_decoder_writes(tmp_path: Path, cap
     code, _, err = run(capsys, tmp_path / "roberta", "--prompt", "def")
     assert code == 1
     assert "roberta is of kind encoder, and only decoders and encoder-decoders write text" in err
-    code, out, _ = run(capsys, tmp_path / "t5", "--prompt", "def", "--max-new-tokens", 5)
+    asked = ("--prompt", "def", "--max-new-tokens", 5)
+    code, out, _ = run(capsys, tmp_path / "t5", *asked)
     assert code == 0
-    assert out.startswith("def")
+    path = tmp_path / "texts.jsonl"
+    run(capsys, tmp_path / "t5", *asked, "--output", path)
+    assert out == json.loads(path.read_text())["text"] + "\n", "the input is no part of it"
 
 
 def test_a_model_that_is_not_there_is_named(capsys):

@@ -23,14 +23,14 @@ def main(args: list[str]) -> None:
     to_terminal = sys.stdout.isatty() and given.output is None and given.num_beams == 1
     streams = given.stream or (one and to_terminal)
     started = time.perf_counter()
-    written = written_texts(given, prompts, show if streams else None)
+    texts = written_texts(given, prompts, show if streams else None)
     seconds = time.perf_counter() - started
     if streams:
         print()
     elif given.output is not None:
-        write_text(given.output, "".join(as_json_line(one._asdict()) for one in written))
-        note(f"{len(written)} continuations written to {given.output}")
+        write_text(given.output, "".join(as_json_line(one._asdict()) for one in texts.written))
+        note(f"{len(texts.written)} continuations written to {given.output}")
     else:
-        print_all(written, given.num_samples)
-    count = sum(one.num_tokens for one in written)
+        print_all(texts, given.num_samples)
+    count = sum(one.num_tokens for one in texts.written)
     note(f"{count:,} tokens in {seconds:.1f} s: {count / seconds:,.0f} a second, with compiling")

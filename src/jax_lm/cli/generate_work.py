@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from jax_lm.chat.terminal import printable
 from jax_lm.cli.generate_arguments import Arguments
@@ -18,15 +19,23 @@ from jax_lm.models.encoder_decoder import EncoderDecoder
 from jax_lm.pretrained import open_model
 from jax_lm.sharding.mesh import make_mesh
 from jax_lm.sharding.rules import on_mesh, rules_of, state_shardings
+from jax_lm.training.compilation import use_compilation_cache
 
 
-def written_texts(
-    given: Arguments, prompts: Sequence[str], hear: Hear | None
-) -> list[Continuation]:
+class Texts(NamedTuple):
     """What the model writes, each prompt's samples after one another."""
+
+    written: list[Continuation]
+    apart: bool
+    """They are an encoder-decoder's outputs, and do not go on from the prompts."""
+
+
+def written_texts(given: Arguments, prompts: Sequence[str], hear: Hear | None) -> Texts:
+    """Have a model write, here or behind a server."""
     if given.url is not None:
-        return _written_remotely(given, given.url, prompts, hear)
+        return Texts(_written_remotely(given, given.url, prompts, hear), apart=False)
     assert given.model is not None
+    use_compilation_cache("auto", note)
     mesh, rules = make_mesh(given.mesh), rules_of(given.mesh)
     options = DecodeOptions(batch_size=given.batch_size, dtype=given.dtype)
     special = given.parse_special_tokens
@@ -38,8 +47,9 @@ def written_texts(
                 f"{given.model}: {model.config.family} is of kind {model.config.kind}, and only "
                 "decoders and encoder-decoders write text"
             )
+        apart = isinstance(model, EncoderDecoder)
         if given.num_beams != 1:
-            return search_texts(
+            found = search_texts(
                 model,
                 tokenizer,
                 prompts,
@@ -48,10 +58,11 @@ def written_texts(
                 parse_special=special,
                 options=options,
             )
+            return Texts(found, apart)
         rows = [prompt for prompt in prompts for _ in range(given.num_samples)]
-        if hear is not None and isinstance(model, Decoder):
+        if hear is not None and not apart:
             print(rows[0], end="", flush=True)
-        return continue_texts(
+        written = continue_texts(
             model,
             tokenizer,
             rows,
@@ -61,6 +72,7 @@ def written_texts(
             hear=hear,
             options=options,
         )
+        return Texts(written, apart)
 
 
 def _written_remotely(
@@ -79,13 +91,13 @@ def show(number: int, piece: str) -> None:
     print(_shown(piece), end="", flush=True)
 
 
-def print_all(written: Sequence[Continuation], copies: int) -> None:
+def print_all(texts: Texts, copies: int) -> None:
     """Print all texts, each under a title where there are several."""
-    for i, one in enumerate(written):
-        if len(written) > 1:
+    for i, one in enumerate(texts.written):
+        if len(texts.written) > 1:
             number, copy = divmod(i, copies)
             print(f"=== prompt {number + 1}, sample {copy + 1} of {copies} ===")
-        print(_shown(one.prompt + one.text))
+        print(_shown(one.text if texts.apart else one.prompt + one.text))
 
 
 def _shown(text: str) -> str:

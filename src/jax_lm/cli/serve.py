@@ -32,6 +32,7 @@ def main(args: list[str]) -> None:
             max_length=given.max_length,
             template=given.chat_template,
             token=token,
+            mesh=given.mesh,
         )
         if given.is_open and token is None:
             _note(

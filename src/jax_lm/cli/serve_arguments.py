@@ -1,7 +1,7 @@
 """Flags of ``jax-lm serve``."""
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +9,7 @@ import tyro
 
 from jax_lm.serving.options import ServeOptions
 from jax_lm.serving.start import checked_token, read_token
+from jax_lm.sharding.mesh import MeshConfig
 
 TOKEN_VARIABLE = "JAX_LM_TOKEN"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -22,7 +23,7 @@ class ServeArguments(ServeOptions):
     """A run directory, RUN@STEP, a Hugging Face directory or a name on its hub."""
     served_model_name: str | None = None
     """What clients call the model; None: the last part of MODEL."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the computation and of the cache of keys and values."""
     max_length: int | None = None
     """Tokens of the longest text, prompt included; None: the model's context."""
@@ -31,10 +32,12 @@ class ServeArguments(ServeOptions):
     model's own, else plain."""
     token_file: Path | None = None
     """A file with the token that clients have to send; or set JAX_LM_TOKEN."""
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+    """How devices share the work."""
 
     def options(self) -> ServeOptions:
         """Those of the server alone."""
-        names = [field.name for field in fields(ServeOptions)]
+        names = [one.name for one in fields(ServeOptions)]
         return ServeOptions(**{name: getattr(self, name) for name in names})
 
     def token(self) -> str | None:
