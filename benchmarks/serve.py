@@ -84,7 +84,17 @@ def main() -> None:
     result["one_slot"] = single
     result["times_one_slot"] = result["tokens_per_second"] / single["tokens_per_second"]
     print(json.dumps(result, indent=1))
+    check(result)
     record("serve", result)
+
+
+def check(result: dict[str, Any]) -> None:
+    """Refuse figures of a server that did not do what it says it does."""
+    overload = result["overload"]
+    wrong = [*result["errors"], *overload["errors"]]
+    wrong += [status for status in overload["statuses"] if status not in ("200", "429")]
+    if wrong or result["exit_code"] != 0:
+        sys.exit(f"not recorded: errors {wrong[:5]}, exit code {result['exit_code']}")
 
 
 def make_model(path: Path) -> str:

@@ -9,12 +9,13 @@ import pytest
 
 from jax_lm.cli.main import main
 from jax_lm.documents.base import Cursor
+from jax_lm.documents.conversations.templates import DEFAULT
 from jax_lm.documents.open import open_source
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import JaxLMError, UsageError
 from jax_lm.evaluation.generated.generating import GenerationOptions, evaluate_generation
 from jax_lm.evaluation.generated.generation_metrics import Generated, distinct, measure
-from jax_lm.evaluation.generated.generation_pairs import closing_ids, generation_pairs, prompt_ids
+from jax_lm.evaluation.generated.generation_pairs import asked, generation_pairs
 from jax_lm.evaluation.generated.rouge import common_subsequence, rouge_1, rouge_l, words
 from jax_lm.huggingface.directory import write_directory
 from jax_lm.models.gpt2 import GPT2, GPT2Config
@@ -23,6 +24,7 @@ from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 
 TEXT = "the cat sat on the mat; a dog, the other dog, saw 3 cats and 12 mats. Blåbær! "
 NEW = 6
+SLOW_T5 = ["gpt2", pytest.param("t5", marks=pytest.mark.slow)]
 
 
 def drawn_texts(count: int) -> list[str]:
@@ -135,6 +137,7 @@ def test_texts_are_written_compared_and_kept(model, pairs_file, tmp_path):
     assert again.measures["exact_match"] == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("model", SLOW_T5, indirect=True)
 def test_beams_write_too_and_long_inputs_keep_their_end(model, tmp_path):
     path = tmp_path / "long.jsonl"
     path.write_text(json.dumps({"in_text": TEXT * 4, "out_text": "x"}) + "\n")
@@ -147,7 +150,7 @@ def test_beams_write_too_and_long_inputs_keep_their_end(model, tmp_path):
         assert ("greedy" if beams == 1 else "2 beams") in found.table()
 
 
-def test_a_conversation_gives_a_pair_for_each_answer(tokenizer, tmp_path):
+def test_a_conversation_gives_a_pair_for_each_answer(tmp_path):
     path = tmp_path / "talk.jsonl"
     turns = [("user", "cat?"), ("assistant", "mat"), ("user", "dog?"), ("assistant", "saw")]
     messages = [{"role": role, "content": content} for role, content in turns]
@@ -156,20 +159,25 @@ def test_a_conversation_gives_a_pair_for_each_answer(tokenizer, tmp_path):
     pairs = list(generation_pairs(d for _, d in source.read(Cursor(0, 0))))
     assert [pair.reference.strip() for pair in pairs] == ["mat", "saw"]
     assert "mat" in pairs[1].prompt_text and "saw" not in pairs[1].prompt_text
-    assert [tokenizer.token_text(i) for i in closing_ids(pairs, tokenizer)] == ["<|im_end|>"]
+    assert [pair.ending for pair in pairs] == ["<|im_end|>"] * 2
 
 
-def test_what_a_model_reads_begins_with_bos_once(tokenizer, pairs_file):
-    config = GPT2Config(vocab_size=300, num_layers=1, num_heads=1, embed_dim=8)
-    model = jax.eval_shape(lambda: GPT2.init(jax.random.key(0), config))
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+def test_what_a_model_reads_begins_and_ends_as_in_training(family, tokenizer, pairs_file):
+    shape = {"vocab_size": 300, "num_layers": 1, "num_heads": 1, "embed_dim": 8}
+    kind, config = {"gpt2": (GPT2, GPT2Config), "t5": (T5, T5Config)}[family]
+    model = jax.eval_shape(lambda: kind.init(jax.random.key(0), config(**shape)))
     source = open_source(str(pairs_file))
     pair = next(generation_pairs(d for _, d in source.read(Cursor(0, 0))))
-    ids = prompt_ids(pair, tokenizer, model)
-    assert tokenizer.decode(ids) == "cat: "
-    begun = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
-    assert ids[: len(begun)] == begun
+    prompt = asked(pair, tokenizer, model, DEFAULT)
+    text = tokenizer.encode_batch(["cat: "]).ids.tolist()
+    bos, eos = tokenizer.bos_id, tokenizer.eos_id
+    assert None not in (bos, eos)
+    assert prompt.ids == ([bos, *text] if family == "gpt2" else [bos, *text, eos])
+    assert (prompt.stop, prompt.stop_ids) == ((), ())
 
 
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_text_without_outputs_is_refused(model, tmp_path):
     (tmp_path / "plain.txt").write_text("no pairs here")
     with pytest.raises(JaxLMError, match=r"plain\.txt: no inputs with an output"):
@@ -181,6 +189,7 @@ def test_counts_below_one_are_refused():
         GenerationOptions(num_beams=0)
 
 
+@pytest.mark.parametrize("model", SLOW_T5, indirect=True)
 def test_the_verb_writes_texts_and_numbers(model, pairs_file, tmp_path, capsys):
     texts, numbers = tmp_path / "texts.jsonl", tmp_path / "numbers.json"
     flags = ["--generate", "--generations", str(texts), "--max-new-tokens", str(NEW)]

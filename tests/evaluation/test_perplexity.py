@@ -4,9 +4,9 @@ import lzma
 import math
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -28,10 +28,19 @@ from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 from jax_lm.tokenizers.characters import train_characters
 from jax_lm.tokenizers.pretrained import load_tokenizer
 from jax_lm.types import Document, Segment
-from tests.conftest import TinyFeatures
+from tests.conftest import SHARED_DATA, TinyFeatures
+from tests.evaluation.plain_numpy import Logits, forward
 
 WINDOW = 16
-HIDDEN = jax.jit(lambda model, input_ids: model(input_ids))
+LANGUAGES = ("english", "norwegian", "korean")
+
+
+class Restatable(NamedTuple):
+    """A model, and the same in plain NumPy."""
+
+    model: Decoder
+    tokenizer: Tokenizer
+    logits: Logits
 
 
 def small_model(tokenizer: Tokenizer, context_length: int = WINDOW) -> GPT2:
@@ -46,17 +55,14 @@ def small_model(tokenizer: Tokenizer, context_length: int = WINDOW) -> GPT2:
     return GPT2.init(jax.random.key(1), config)
 
 
-def log_probability(model: Decoder, ids: list[int], target: int) -> float:
-    """log p of one token after a context: one sequence at a time, float64 softmax."""
-    padded = jnp.array([ids + [0] * (WINDOW - len(ids))], jnp.int32)  # causal: never seen
-    hidden = np.asarray(HIDDEN(model, padded), np.float64)[0, len(ids) - 1]
-    weight = np.asarray(model.unembedding.weight, np.float64)
-    logits = weight[: model.config.vocab_size] @ hidden
-    return float(logits[target] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
+def log_probability(logits: Logits, ids: list[int], target: int) -> float:
+    """log p of one token after a context."""
+    values = logits(ids)
+    return float(values[target] - values.max() - math.log(np.exp(values - values.max()).sum()))
 
 
 def restated(
-    model: Decoder, tokenizer: Tokenizer, text: str, config: MethodConfig
+    logits: Logits, tokenizer: Tokenizer, text: str, config: MethodConfig
 ) -> tuple[float, int]:
     """Nats and bytes of a text, one token at a time, by the definition of the rolling method."""
     encoded = tokenizer.encode_batch([text])
@@ -71,47 +77,76 @@ def restated(
         end = min(done + new, num_targets)
         begin = max(0, end - config.window) if done else 0
         for target in range(done, end):
-            nats -= log_probability(model, sequence[begin : target + 1], sequence[target + 1])
+            nats -= log_probability(logits, sequence[begin : target + 1], sequence[target + 1])
             num_bytes += lengths[target + 1]
         done = end
     return nats, num_bytes
 
 
-def corpora(name: str, shared_data: Path) -> str:
+def assert_restated(
+    case: Restatable, texts: list[str], config: MethodConfig, batch_size: int = 16
+) -> int:
+    """Both agree to 1e-6 bits per byte; gives the bytes."""
+    documents = [Document((Segment(text),), str(i)) for i, text in enumerate(texts)]
+    scoring = Scoring(batch_size=batch_size)
+    found = evaluate_documents(case.model, case.tokenizer, documents, config, scoring)
+    scores = total(found.scores())
+    parts = [restated(case.logits, case.tokenizer, text, config) for text in texts]
+    nats, num_bytes = (sum(values) for values in zip(*parts, strict=True))
+    assert scores.num_bytes == num_bytes > 0
+    assert scores.bits_per_byte == pytest.approx(nats / (math.log(2) * num_bytes), abs=1e-6)
+    return int(num_bytes)
+
+
+def corpora(name: str, shared_data: Path, length: int = 400) -> str:
     if name == "norwegian":
         path = shared_data / "corpora/norwegian_ud/no_bokmaal-ud-dev.txt"
     elif name == "korean":
         path = shared_data / "corpora/korean_chatbot/ChatbotData.csv"
     else:
         path = shared_data / "corpora/wikitext2/test.txt"
-    return path.read_text(encoding="utf-8")[2000:2400]
+    return path.read_text(encoding="utf-8")[2000 : 2000 + length]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "characters"])
-@pytest.mark.parametrize("language", ["english", "norwegian", "korean"])
+@pytest.fixture(scope="module", params=["bpe", "characters"])
+def restatable(request, tmp_path_factory: pytest.TempPathFactory) -> Restatable:
+    """Random weights, the same in NumPy, and a vocabulary of three languages."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("needs the sample texts")
+    texts = iter([corpora(language, SHARED_DATA, 6000) for language in LANGUAGES])
+    if request.param == "bpe":
+        tokenizer = train_byte_level_bpe(texts, vocab_size=400, min_frequency=2)
+    else:
+        tokenizer = train_characters(texts)
+    model = small_model(tokenizer)
+    folder = tmp_path_factory.mktemp("restatable") / "model"
+    write_directory(model, tokenizer, folder, card="# random")
+    return Restatable(model, tokenizer, forward(folder))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(("method", "context"), [("rolling", 8), ("disjoint", 1)])
 def test_bits_per_byte_equals_a_token_by_token_restatement(
-    kind: str, language: str, method: str, context: int, shared_data: Path
+    restatable: Restatable, language: str, method: str, context: int, shared_data: Path
 ) -> None:
     text = corpora(language, shared_data)
-    if kind == "bpe":
-        tokenizer = train_byte_level_bpe(iter([text]), vocab_size=300, min_frequency=2)
-    else:
-        tokenizer = train_characters(iter([text]))
-    model = small_model(tokenizer)
-    config = method_config(
-        method, window=None, context=None, model_context=model.config.context_length
-    )
+    config = method_config(method, window=None, context=None, model_context=WINDOW)
     assert config.context == context
-    scores = total(
-        evaluate_documents(model, tokenizer, [Document((Segment(text),), "0")], config).scores()
-    )
-    nats, num_bytes = restated(model, tokenizer, text, config)
-    assert scores.num_bytes == num_bytes
-    if kind == "bpe":
+    num_bytes = assert_restated(restatable, [text], config)
+    if restatable.tokenizer.eos_id is not None:
         assert num_bytes == len(text.encode())  # the first token is conditioned on EOS
-    expected = nats / (math.log(2) * num_bytes)
-    assert scores.bits_per_byte == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("method", ["rolling", "disjoint"])
+def test_so_it_does_on_longer_text(
+    restatable: Restatable, language: str, method: str, shared_data: Path
+) -> None:
+    text = corpora(language, shared_data, 6000)
+    texts = [text[:4000], "", text[4000:4030], text[4030:]]
+    config = method_config(method, window=WINDOW, context=None, model_context=WINDOW)
+    assert_restated(restatable, texts, config, batch_size=5)
 
 
 def test_numbers_do_not_depend_on_the_batch(tiny_features: TinyFeatures) -> None:

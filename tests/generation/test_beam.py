@@ -40,7 +40,7 @@ SETTINGS = {
 }
 
 
-FEW = ("no length penalty", "length penalty 2", "everything")
+FEW = (pytest.param("no length penalty", marks=pytest.mark.slow), "everything")
 PROMPTS_31 = [[3, 1, 4, 1, 5], [9], [2, 6, 5, 3, 5, 8, 9, 7, 9, 3]]
 """For models of 31 ids."""
 
@@ -60,6 +60,9 @@ def pair_of(family: str, folder: Path) -> Pair:
     theirs.save_pretrained(folder)
     ids = [one.ids for prompt in PROMPTS for one in searched(theirs, prompt, [])]
     return Pair(theirs, load_model(folder), sorted({ids[0][2], ids[3][3]}))
+
+
+SLOW_T5 = ["gpt2", pytest.param("t5", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "t5"])
@@ -106,11 +109,12 @@ def assert_equal_searches(
     return ours
 
 
-@pytest.mark.parametrize("settings", FEW, ids=FEW)
+@pytest.mark.parametrize("settings", FEW)
 def test_a_batch_of_searches_equals_transformers_one_by_one(pair, settings):
     assert_equal_searches(pair, pair.stops, **SETTINGS[settings])
 
 
+@pytest.mark.parametrize("pair", SLOW_T5, indirect=True)
 def test_a_search_without_stops_ends_at_its_limit(pair):
     for beams in assert_equal_searches(pair, []):
         assert [len(one.ids) for one in beams] == [LENGTH, LENGTH]
@@ -128,6 +132,7 @@ def test_every_family_equals_transformers_with_every_setting(family, tmp_path):
     assert ended, "searches that never meet a stop would prove little"
 
 
+@pytest.mark.parametrize("pair", SLOW_T5, indirect=True)
 def test_a_prompt_gives_the_same_beams_alone_and_in_a_batch(pair):
     config = BeamConfig(num_beams=3, num_returns=3, max_new_tokens=LENGTH)
 

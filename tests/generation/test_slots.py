@@ -121,15 +121,22 @@ def test_requests_that_cannot_be_served_are_refused(short_model):
 def test_few_programs_are_compiled(model):
     slot_arrays.step.clear_cache()
     slot_arrays.read.clear_cache()
+    slot_arrays.enter.clear_cache()
     decoder = SlotDecoder(model, num_slots=4, eos_id=0)
     for count in (1, 3, 4):
-        for length in (1, 9, 30, 60):
+        for length in (1, 30, 60):
             config = drawn_config(max_new_tokens=3, temperature=0.5 * count, top_k=length)
             decoder.admit([Request([1 + length % 30] * length, config) for _ in range(count)])
             texts_of(decoder)
-    # Prompts and texts of 32 or 64 tokens; one of them, or up to four.
+    for count in (0, 7, 30):
+        config = drawn_config(max_new_tokens=3, stop_ids=tuple(range(count)))
+        decoder.admit([Request([1, 2], config)])
+        texts_of(decoder)
+    # Prompts and texts of 32 or 64 tokens; one of them, or up to four; however many stop ids.
     assert slot_arrays.step._cache_size() == 2 * 2
     assert slot_arrays.read._cache_size() == 2 * 2
+    # What is read goes into texts at least as long, among at least as many.
+    assert slot_arrays.enter._cache_size() <= 3 * 3
 
 
 def test_slots_without_texts_are_not_computed(model):
@@ -155,6 +162,55 @@ def test_slots_without_texts_are_not_computed(model):
     assert [one.id for one in before + after] == again
 
 
+def test_long_prompts_are_read_a_few_at_a_time(model, monkeypatch):
+    """The memory that reading takes does not grow with the number of slots."""
+    monkeypatch.setattr("jax_lm.generation.slots.TOKENS_AT_ONCE", 64)
+    config = drawn_config(max_new_tokens=6)
+    prompts = [[1 + i] * length for i, length in enumerate((3, 40, 2, 60, 5, 9))]
+    decoder = SlotDecoder(model, num_slots=6, eos_id=None)
+    assert [decoder.prompts_at_once(length) for length in (8, 40)] == [1, 1]
+    shapes = []
+    monkeypatch.setattr(
+        "jax_lm.generation.slots.read",
+        lambda model, new: shapes.append(new.input_ids.shape) or slot_arrays.read(model, new),
+    )
+    slots = decoder.admit([Request(prompt, config) for prompt in prompts])
+    found = {slot: [one.id for one in text] for slot, text in texts_of(decoder).items()}
+    assert slots == list(range(6))
+    assert max(rows * width for rows, width in shapes) <= 64
+    for slot, prompt in zip(slots, prompts, strict=True):
+        assert [found[slot]] == generate(model, [prompt], config, eos_id=None)
+    monkeypatch.setattr("jax_lm.generation.slots.TOKENS_AT_ONCE", 128)
+    assert [decoder.prompts_at_once(length) for length in (8, 40)] == [4, 1]
+
+
+def test_texts_go_on_where_another_prompt_cannot_be_read(model, monkeypatch):
+    decoder = SlotDecoder(model, num_slots=2, eos_id=None)
+    (slot,) = decoder.admit([Request(PROMPTS[0], drawn_config())])
+    before = texts_of(decoder, 3)[slot]
+
+    def fail(*given: object) -> None:
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jax_lm.generation.slots.read", fail)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            decoder.admit([Request([1] * 50, drawn_config())])
+    assert decoder.intact
+    assert decoder.num_free == 1
+    after = texts_of(decoder)[slot]
+    decoder.admit([Request(PROMPTS[0], drawn_config())])
+    assert [one.id for one in before + after] == [one.id for one in texts_of(decoder)[slot]]
+    decoder.admit([Request(PROMPTS[0], drawn_config())])
+    with monkeypatch.context() as patch:
+        patch.setattr("jax_lm.generation.slots.enter", fail)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            decoder.admit([Request([1], drawn_config())])
+    assert not decoder.intact
+    decoder.release(slot)
+    assert decoder.intact
+
+
 def test_the_batch_size_and_the_precision(model):
     config = drawn_config(max_new_tokens=8)
     prompts = [*PROMPTS, *PROMPTS]
@@ -176,6 +232,7 @@ def test_a_cache_is_in_the_dtype_of_the_computation(short_model):
     assert {leaf.dtype for leaf in jax.tree.leaves(layers)} == {jnp.dtype("bfloat16")}
 
 
+@pytest.mark.slow
 def test_an_output_may_be_longer_than_t5s_rows_and_not_than_barts_positions():
     said: list[str] = []
     t5 = init_model(jax.random.key(0), CONFIGS["t5"].with_tokens(_ids()))

@@ -135,3 +135,18 @@ def test_continued_texts_are_heard_as_they_are_returned(tokenizer):
     assert first.text == free[0].text[: free[0].text.index(stop)]
     assert first.finish_reason == "stop"
     assert first.num_tokens <= 25
+
+
+def test_tokens_that_spell_nothing_cost_the_same_however_many(tokenizer):
+    decoded = 0
+
+    class Counted:
+        def decode(self, ids: list[int]) -> str:
+            nonlocal decoded
+            decoded += len(ids)
+            return tokenizer.decode([i for i in ids if i >= 0])
+
+    stream = TextStream(Counted(), [])
+    assert {stream.push(-1) for _ in range(2000)} == {""}
+    assert decoded < 2000 * 2 * LONGEST_WAIT
+    assert "".join(pieces(stream, ids_of(tokenizer, "god 값"))) == "god 값"

@@ -23,6 +23,7 @@ from jax_lm.tokenizers.byte_level_bpe import train_byte_level_bpe
 
 SAYS = "one two three four five blåbær 안녕 six seven eight nine ten. "
 END = "<|endoftext|>"
+COMPLETIONS = "/v1/completions"
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +44,11 @@ class Scripted:
     """Seconds a step."""
     fail_at: int | None = None
     """The step that raises."""
+    most_read: int = 1000
+    """Prompts that can be read together; of more, memory is not enough."""
+    reading: float = 0.0
+    """Seconds that reading prompts takes."""
+    intact: bool = True
     admitted: list[Request] = field(default_factory=list)
     released: int = 0
     steps: int = 0
@@ -52,7 +58,13 @@ class Scripted:
     def num_free(self) -> int:
         return self.num_slots - len(self.slots)
 
+    def prompts_at_once(self, length: int) -> int:
+        return 2
+
     def admit(self, requests: Sequence[Request]) -> list[int]:
+        time.sleep(self.reading)
+        if len(requests) > self.most_read:
+            raise RuntimeError("out of memory")
         if any(not request.prompt or request.prompt[0] == 13 for request in requests):
             raise UsageError("13 is not a good beginning")
         free = [slot for slot in range(self.num_slots) if slot not in self.slots]
@@ -177,3 +189,18 @@ def serve(tokenizer: Tokenizer, scripted: Callable[..., Scripted]) -> Iterator[S
             return stack.enter_context(serving(served, decoder))
 
         yield start
+
+
+def refused(answer: httpx.Response, status: int, said: str) -> None:
+    assert answer.status_code == status, answer.text
+    message = answer.json()["error"]["message"]
+    assert said in message
+    assert "\n" not in message
+
+
+@contextmanager
+def streaming(server: Running) -> Iterator[Any]:
+    body = {"prompt": "say", "max_tokens": 90_000, "stream": True}
+    with server.client.stream("POST", COMPLETIONS, json=body) as answer:
+        assert answer.status_code == 200
+        yield answer.iter_lines()

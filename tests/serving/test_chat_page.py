@@ -94,6 +94,7 @@ def test_a_question_is_answered_and_stopped(serve: Serve, scripted: Any) -> None
         assert said == []
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_is_said(serve: Serve, scripted: Any) -> None:
     server = serve(scripted(num_slots=1, context_length=60), token="s3cret")
     with browser() as opened:

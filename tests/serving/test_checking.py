@@ -8,7 +8,7 @@ from jax_lm.serving.schemas.checking import checked
 from jax_lm.serving.schemas.requests import chat, completion, one_object, whole
 from jax_lm.serving.strict_json import read_json, write_json
 
-COMPLETION = completion("tiny", 100, 8)
+COMPLETION = completion("tiny", 100, 8, 50)
 CHAT = chat("tiny", 100, 8)
 
 
@@ -25,11 +25,13 @@ def test_whole_numbers_are_integers() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"prompt": 3}, "prompt should be text, a list of token ids from 0 to 99, or a list"),
+        ({"prompt": 3}, "prompt should be text, a list of token ids from 0 to 99 (at most"),
         ({"prompt": ["a", 1]}, "prompt should be text"),
         ({"prompt": []}, "prompt should be text"),
         ({"prompt": [100]}, "prompt should be text"),
         ({"prompt": [-1]}, "prompt should be text"),
+        ({"prompt": [1] * 51}, "prompt should be text, a list of token ids from 0 to 99 (at most"),
+        ({"prompt": [[1] * 51]}, "prompt should be text"),
         ({"prompt": "\ud800"}, "prompt should be text"),
         ({"max_tokens": 0}, "max_tokens should be at least 1, not 0"),
         ({"max_tokens": -5}, "max_tokens should be at least 1, not -5"),
@@ -107,3 +109,20 @@ def test_half_a_surrogate_pair_comes_out_escaped() -> None:
     data = write_json({"a": "\ud800é"})
     assert data == b'{"a":"\\ud800\xc3\xa9"}'
     assert json.loads(data) == {"a": "\ud800é"}
+
+
+def test_what_is_too_long_is_not_looked_through() -> None:
+    """A body may hold half a million ids: they are counted, and that is all."""
+    looked_at = 0
+
+    class Id(int):
+        def __int__(self) -> int:
+            nonlocal looked_at
+            looked_at += 1
+            return 1
+
+    with pytest.raises(Refused, match="at most 50, the model's context"):
+        checked({"prompt": [Id(1)] * 500_000}, COMPLETION)
+    assert looked_at == 0
+    checked({"prompt": [Id(1)] * 50}, COMPLETION)
+    assert looked_at == 50

@@ -73,6 +73,15 @@ def test_jaxseq_streams_the_text_so_far(server: Running) -> None:
     assert texts[-1] == whole
 
 
+def test_texts_that_grow_together_are_one_event(serve: Serve, scripted: Any) -> None:
+    server = serve(scripted(num_slots=8, pace=0.005))
+    words = {"max_new_tokens": 30}
+    answer = generate(server, in_strs=["say"] * 8, stream=True, generation_kwargs=words)
+    events = list(messages(answer.text.split("\n\n")))
+    assert len(events) < 45  # and not 8 x 30
+    assert len(set(events[-1]["data"]["strs"])) == 1
+
+
 def test_a_stream_is_stopped_by_name(serve: Serve, scripted: Any) -> None:
     server = serve(scripted(pace=0.01, context_length=100_000))
     body = {"in_strs": ["say"], "stream": True, "generation_kwargs": {"max_new_tokens": 90_000}}

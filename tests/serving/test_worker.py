@@ -113,7 +113,66 @@ def test_a_failure_is_told_to_all(scripted: Make, caplog: pytest.LogCaptureFixtu
         with pytest.raises(NotServing):
             worker.submit([job()])
     assert str(worker.error) == "out of memory"
-    assert "nothing is served until" in caplog.text
+    assert "decoding failed; the server ends" in caplog.text
+
+
+def test_prompts_that_are_too_much_together_are_read_alone(
+    scripted: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = [job(4) for _ in range(6)]
+    with started(scripted(most_read=1)) as (worker, _):
+        worker.submit(jobs)
+        assert [len(kept.ids) for kept in wait(*jobs)] == [4] * 6
+        assert worker.error is None
+    assert "prompts could not be read; other texts go on" in caplog.text
+
+
+def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on(scripted: Make) -> None:
+    running, failing, later = job(10_000), job(), job(2)
+    decoder = scripted(pace=0.001)
+    with started(decoder) as (worker, _):
+        worker.submit([running])
+        while not running.reader.ids:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        decoder.most_read = 0
+        worker.submit([failing])
+        assert str(wait(failing)[0].error) == "out of memory"
+        decoder.most_read = 1
+        worker.submit([later])
+        assert len(wait(later)[0].ids) == 2
+        assert running.reader.error is None  # type: ignore[attr-defined]
+        assert (worker.num_running, worker.num_waiting) == (1, 0)
+
+
+def test_an_admission_that_loses_the_texts_is_told_to_all(scripted: Make) -> None:
+    jobs = [job(100) for _ in range(6)]
+    with started(scripted(num_slots=2, most_read=0, intact=False)) as (worker, _):
+        worker.submit(jobs)
+        assert {str(kept.error) for kept in wait(*jobs)} == {"out of memory"}
+        assert (worker.num_running, worker.num_waiting) == (0, 0)
+        with pytest.raises(NotServing):
+            worker.submit([job()])
+    assert str(worker.error) == "out of memory"
+
+
+def test_texts_whose_prompts_are_read_are_counted(scripted: Make) -> None:
+    with started(scripted(num_slots=2, reading=0.3), max_queue=2) as (worker, _):
+        worker.submit([job() for _ in range(4)])
+        time.sleep(0.1)
+        assert (worker.num_running, worker.num_waiting) == (2, 2)
+        with pytest.raises(QueueFull):
+            worker.submit([job()])
+
+
+def test_few_long_prompts_are_read_between_two_steps(scripted: Make) -> None:
+    decoder, admitted = scripted(num_slots=8, context_length=5000), []
+    admit = decoder.admit
+    decoder.admit = lambda requests: admitted.append(len(requests)) or admit(requests)
+    jobs = [job(3, (1,) * length) for length in (1500, 500, 500, 10, 3000, 10)]
+    with started(decoder) as (worker, _):
+        worker.submit(jobs)
+        wait(*jobs)
+    assert admitted == [2, 2, 1, 1]
 
 
 def test_stopping_tells_those_who_wait(scripted: Make) -> None:

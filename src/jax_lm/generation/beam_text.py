@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from jax_lm.generation.beam import Beam, BeamConfig, beam_search
+from jax_lm.generation.beam import BeamConfig
+from jax_lm.generation.continuing import continue_ids
 from jax_lm.generation.decode import DecodeOptions
-from jax_lm.generation.streaming import TextStream
 from jax_lm.generation.text import Continuation, encode_prompts
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
@@ -38,27 +38,8 @@ def search_texts(
             than the model's context.
         JaxLMError: a prompt has a character that the vocabulary cannot spell.
     """
-    options = options or DecodeOptions()
     apart = isinstance(model, EncoderDecoder)
     encoded = encode_prompts(tokenizer, prompts, parse_special=parse_special, inputs=apart)
-    found = beam_search(
-        model,
-        encoded,
-        config,
-        eos_id=tokenizer.eos_id,
-        batch_size=options.batch_size,
-        dtype=options.dtype,
-    )
-    return [
-        _continuation(prompt, beam, TextStream(tokenizer, [] if apart else ids, stop))
-        for prompt, ids, beams in zip(prompts, encoded, found, strict=True)
-        for beam in beams
-    ]
-
-
-def _continuation(prompt: str, beam: Beam, stream: TextStream) -> Continuation:
-    for token in beam.ids:
-        stream.push(token)
-    stream.finish()
-    finish = "stop" if stream.stopped else beam.finish
-    return Continuation(prompt, stream.text, len(beam.ids), finish)
+    found = continue_ids(model, tokenizer, encoded, config, stop=stop, options=options)
+    rows = [prompt for prompt in prompts for _ in range(config.num_returns)]
+    return [Continuation(prompt, *one) for prompt, one in zip(rows, found, strict=True)]

@@ -72,7 +72,8 @@ def fitting_prompt(
     The system's message stays; of the others the oldest go, until a user's turn comes first.
 
     Raises:
-        UsageError: the last message alone is too long, or the template refuses the messages.
+        UsageError: the system's message or the last one is too long, or the template refuses the
+            messages.
     """
     lead = [one for one in messages[:1] if one.role == SYSTEM]
     rest = list(messages[len(lead) :])
@@ -84,6 +85,8 @@ def fitting_prompt(
         prompt = chat_prompt([*lead, *rest[start:]], template, tokenizer)
         return prompt._replace(num_forgotten=start)
 
+    if lead and len(chat_prompt(lead, template, tokenizer).ids) > most:
+        raise UsageError(f"the system message alone is longer than {most:,} tokens: shorten it")
     first = first_that_fits(len(starts), lambda index: len(prompt_from(index).ids) <= most)
     if first == len(starts):
         raise UsageError(

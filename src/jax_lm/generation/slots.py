@@ -1,6 +1,6 @@
 """Texts decoded side by side, each in its slot: they enter and leave at any step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,12 +23,16 @@ from jax_lm.generation.slot_arrays import (
 )
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
-from jax_lm.models.layers.placement import PARAMETERS
+from jax_lm.models.layers.placement import PARAMETERS, Axis, parameter_rules
 from jax_lm.sharding.rules import state_shardings
 
 SMALLEST_BUCKET = 32
-FEWEST_STOP_IDS = 4
+FEWEST_STOP_IDS = 128
+"""Room for as many in every slot: what requests ask for then compiles nothing."""
 ROW_FACTOR = 4
+TOKENS_AT_ONCE = 2048
+"""Of several prompts at most so many are read together: what memory it takes does not grow with
+the number of slots, and on few devices more at once is no faster."""
 FINISHES: tuple[Finish | None, ...] = (None, "stop", "length")
 
 
@@ -38,8 +42,9 @@ class SlotDecoder:
     Yu et al. 2022 (Orca, OSDI). Not thread-safe: one thread owns it.
 
     Few programs are compiled: lengths are powers of two, numbers of texts powers of four. Prompts
-    are read for each of both, and a step is taken for each of both. Slots that no text is in are
-    not computed, once all were free: so a lone text is as fast as with one slot.
+    are read for each of both, a step is taken for each of both, and putting what was read into its
+    slots, which is quick to compile, is compiled for each pair of them. Slots that no text is in
+    are not computed, once all were free: so a lone text is as fast as with one slot.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class SlotDecoder:
         max_length: int | None = None,
         dtype: str = "float32",
         mesh: Mesh | None = None,
+        rules: Mapping[str, Axis] = PARAMETERS,
     ) -> None:
         """Make a model ready: its blocks are copied, one by one.
 
@@ -63,6 +69,7 @@ class SlotDecoder:
             dtype: of the computation and of the cache.
             mesh: slots are split over its rows, heads over its tensor axis; None: the mesh that is
                 set, if any.
+            rules: which axes of the mesh split which of the parameters, where one is given.
 
         Raises:
             UsageError: there is no slot, or the model has no such length.
@@ -70,9 +77,9 @@ class SlotDecoder:
         if num_slots < 1:
             raise UsageError(f"the number of slots is {num_slots}, expected 1 or more")
         self._context = longest_text(model, max_length)
-        self._mesh, self._eos_id = mesh, eos_id
+        self._mesh, self._rules, self._eos_id = mesh, rules, eos_id
         if mesh is not None:
-            model = jax.device_put(model, state_shardings(model, model, mesh, PARAMETERS))
+            model = jax.device_put(model, state_shardings(model, model, mesh, rules))
         with self._on_mesh():
             self._model = for_decoding(model, dtype)
         self._requests: list[Request | None] = [None] * num_slots
@@ -95,6 +102,28 @@ class SlotDecoder:
         """Tokens of the longest text; of an encoder-decoder, of input and output each."""
         return self._context
 
+    @property
+    def model(self) -> Decoder | EncoderDecoder:
+        """As it decodes: in the dtype of the computation, with its blocks in a list."""
+        return self._model
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """As given."""
+        return self._mesh
+
+    @property
+    def intact(self) -> bool:
+        """Whether the texts in their slots can go on: a failed ``admit`` mostly leaves them so."""
+        return self._slots is not None or self.num_free == self.num_slots
+
+    def prompts_at_once(self, length: int) -> int:
+        """Prompts of such a length that are read together at most; the others follow."""
+        width, rows = bucket(length, self._context), 1
+        while rows < self.num_slots and self._some(rows + 1) * width <= TOKENS_AT_ONCE:
+            rows = self._some(rows + 1)
+        return rows
+
     def admit(self, requests: Sequence[Request]) -> list[int]:
         """Read prompts; each request's first token comes out of the next ``step``.
 
@@ -114,10 +143,9 @@ class SlotDecoder:
         free = [slot for slot, taken in enumerate(self._requests) if taken is None]
         chosen = free[: len(requests)]
         with self._on_mesh():
-            slots = self._slots = self._with_room(requests, max(chosen) + 1)
-            arrived = read(self._model, self._arrivals(requests))
-            self._slots = None  # its arrays are given up
-            self._slots = enter(slots, arrived, self._places(chosen))
+            self._slots = self._with_room(requests, max(chosen) + 1)
+            for part in self._parts(requests):
+                self._seat([requests[i] for i in part], [chosen[i] for i in part])
         for slot, request in zip(chosen, requests, strict=True):
             self._requests[slot] = request
         return chosen
@@ -144,6 +172,22 @@ class SlotDecoder:
         """Stop a text; its slot is free. One that is free already stays so."""
         self._requests[slot] = None
 
+    def _parts(self, requests: Sequence[Request]) -> Iterator[list[int]]:
+        """Indices of requests that are read together: prompts of similar lengths."""
+        lengths = [len(request.prompt) for request in requests]
+        order = sorted(range(len(requests)), key=lambda i: -lengths[i])
+        while order:
+            count = self.prompts_at_once(lengths[order[0]])
+            yield order[:count]
+            del order[:count]
+
+    def _seat(self, requests: Sequence[Request], chosen: Sequence[int]) -> None:
+        slots = self._slots
+        # If memory is short it shows here, where the other texts are not given up yet.
+        arrived = jax.block_until_ready(read(self._model, self._arrivals(requests)))
+        self._slots = None  # its arrays are given up
+        self._slots = enter(slots, arrived, self._places(chosen))
+
     def _check(self, request: Request) -> None:
         length, size = len(request.prompt), self._model.config.vocab_size
         if not length:
@@ -166,12 +210,14 @@ class SlotDecoder:
             stop_ids = max(stop_ids, self._num_stop_ids)
         if self._slots is not None and (needed, stop_ids) == (self._shape, self._num_stop_ids):
             return self._slots
-        empty: Slots = empty_slots(self._model, shape=needed, num_stop_ids=stop_ids)
+        if idle:
+            self._slots = None  # not both at once
+        made: Slots = empty_slots(self._model, shape=needed, num_stop_ids=stop_ids)
+        if self._slots is not None:
+            made = larger_slots(self._slots, made)
+        jax.block_until_ready(made)
         self._shape, self._num_stop_ids = needed, stop_ids
-        if idle or self._slots is None:
-            return empty
-        larger: Slots = larger_slots(self._slots, empty)
-        return larger
+        return made
 
     def _needed(self, requests: Sequence[Request], rows: int) -> tuple[CacheShape, int]:
         remembers = isinstance(self._model, EncoderDecoder)
@@ -234,7 +280,7 @@ class SlotDecoder:
         if self._mesh is None:
             yield
         else:
-            with jax.set_mesh(self._mesh):
+            with parameter_rules(self._rules), jax.set_mesh(self._mesh):
                 yield
 
 

@@ -63,6 +63,9 @@ class TextStream:
             text = self._decoded(self._waiting[:ready])
         if text:
             self._before, self._waiting = self._waiting[:ready], self._waiting[ready:]
+        elif ready >= LONGEST_WAIT:
+            # Tokens that spell nothing, as special ones do: no more of them is decoded each time.
+            self._waiting = self._waiting[-LONGEST_BEGINNING:]
         return text
 
     def _decoded(self, ids: list[int]) -> str:

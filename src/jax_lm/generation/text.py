@@ -1,14 +1,13 @@
 """Continuing texts: the tokenizer on either side of decoding."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from jax_lm.errors import UsageError
-from jax_lm.generation.decode import DecodeOptions, write
+from jax_lm.generation.continuing import continue_ids
+from jax_lm.generation.decode import DecodeOptions
 from jax_lm.generation.requests import Finish
 from jax_lm.generation.sampling import SamplingConfig
-from jax_lm.generation.streaming import TextStream
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
 from jax_lm.tokenizers.base import Tokenizer, start_id
@@ -59,32 +58,15 @@ def continue_texts(
     """
     apart = isinstance(model, EncoderDecoder)
     encoded = encode_prompts(tokenizer, prompts, parse_special=parse_special, inputs=apart)
-    before: list[list[int]] = [[]] * len(encoded) if apart else encoded
-    streams = [TextStream(tokenizer, ids, config.stop) for ids in before]
 
-    def listen(number: int, token_id: int) -> bool:
-        piece = streams[number].push(token_id)
+    def heard(number: int, piece: str) -> None:
         if hear is not None and piece:
             hear(number, piece)
-        return streams[number].stopped
 
-    written = write(
-        model,
-        encoded,
-        replace(config, stop=()),
-        eos_id=tokenizer.eos_id,
-        notice=notice,
-        listen=listen,
-        options=options,
+    found = continue_ids(
+        model, tokenizer, encoded, config, notice=notice, heard=heard, options=options
     )
-    for number, stream in enumerate(streams):
-        rest = stream.finish()
-        if hear is not None and rest:
-            hear(number, rest)
-    return [
-        Continuation(prompt, stream.text, len(one.ids), "stop" if stream.stopped else one.finish)
-        for prompt, stream, one in zip(prompts, streams, written, strict=True)
-    ]
+    return [Continuation(prompt, *one) for prompt, one in zip(prompts, found, strict=True)]
 
 
 def encode_prompts(

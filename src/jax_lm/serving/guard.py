@@ -1,18 +1,22 @@
 """What every request passes first: is there a token, is the server still taking work."""
 
 import hmac
+import time
 from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jax_lm.serving.answers import refusal_answer
-from jax_lm.serving.reading import CLOSED_REQUEST
+from jax_lm.serving.origins import check_host, check_site, header
+from jax_lm.serving.reading import ARRIVED, CLOSED_REQUEST
 from jax_lm.serving.refusals import Refused, shutting_down
 from jax_lm.serving.served import Served
 
 OPEN = ("/", "/healthz")
 PAGE_FILES = "/page/"
 MODEL = "/v1/models/"
+STARTING = ("/generate",)
+"""Where a mere link starts work; anything else wants a JSON body, which other pages cannot send."""
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 HEADERS = [(b"x-content-type-options", b"nosniff")]
 
@@ -30,7 +34,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = CLOSED_REQUEST
+        status, scope[ARRIVED] = CLOSED_REQUEST, time.monotonic()
 
         async def counting(message: Message) -> None:
             nonlocal status
@@ -40,9 +44,7 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._refusal(scope)
-            app = self._app if refused is None else refusal_answer(refused)
-            await app(scope, receive, counting)
+            await self._past(scope)(scope, receive, counting)
         finally:
             method = scope["method"] if scope["method"] in METHODS else "other"
             self._served.metrics.requests.add(self._route(scope["path"]), method, str(status))
@@ -56,25 +58,36 @@ class Guard:
                 return prefix
         return "other"
 
-    def _refusal(self, scope: Scope) -> Refused | None:
-        path = scope["path"]
+    def _past(self, scope: Scope) -> ASGIApp:
+        try:
+            self._check(scope)
+        except Refused as refused:
+            return refusal_answer(refused)
+        return self._app
+
+    def _check(self, scope: Scope) -> None:
+        path, options = scope["path"], self._served.options
         if path in OPEN or path.startswith(PAGE_FILES):
-            return None
+            return
         if not self._admitted(scope):
-            return Refused(
+            raise Refused(
                 401,
                 "this server wants its token in the header Authorization: Bearer TOKEN",
                 code="invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        return shutting_down() if self._served.draining and scope["method"] == "POST" else None
+        if self._served.token is None:
+            check_host(scope, options)
+        if scope["method"] != "POST" and path in STARTING:
+            check_site(scope, options)
+        if self._served.draining and scope["method"] == "POST":
+            raise shutting_down()
 
     def _admitted(self, scope: Scope) -> bool:
         token = self._served.token
         if token is None:
             return True
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, shown = given.partition(b" ")
+        scheme, _, shown = (header(scope, b"authorization") or b"").partition(b" ")
         # The comparison takes as long whatever the token: nobody can find it letter by letter.
         same = hmac.compare_digest(shown.strip(), token.encode())
         return bool(same) and scheme.lower() == b"bearer"

@@ -80,8 +80,10 @@ class Metrics:
             "From the request's arrival to the first token of each text.",
         )
         self.texts = Histogram(
-            "jax_lm_text_seconds", "From the request's arrival to the end of each text."
+            "jax_lm_text_seconds",
+            "From the request's arrival to the end of each text that was finished.",
         )
+        self.ended = Count("jax_lm_texts_total", "Texts that ended, by why.", ("reason",))
         self.gauges: list[Gauge] = []
 
     def watch(self, name: str, text: str, read: Callable[[], float]) -> None:
@@ -91,7 +93,7 @@ class Metrics:
     def page(self) -> str:
         """All of them."""
         every: list[Count | Histogram | Gauge]
-        every = [self.requests, self.tokens, self.first_token, self.texts, *self.gauges]
+        every = [self.requests, self.tokens, self.ended, self.first_token, self.texts, *self.gauges]
         return "".join(f"{line}\n" for one in every for line in one.lines())
 
 

@@ -9,10 +9,12 @@ from jax_lm.serving.served import Served
 SENTENCES = {
     400: "The request is not as described here, or does not fit the model.",
     401: "The token is missing or wrong.",
+    403: "The call comes from a web page of another site.",
     404: "There is no such model.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body is not JSON.",
+    421: "The server is not called by that name.",
     429: "The queue is full; Retry-After says when to try again.",
     500: "The server failed.",
     503: "The server is shutting down, or its model failed.",
@@ -43,8 +45,9 @@ def document(served: Served) -> Schema:
 
 def _schemas(served: Served) -> Schema:
     name, vocab_size, most = served.name, served.vocab_size, served.most_texts
+    context = served.worker.context_length
     return {
-        "CompletionRequest": requests.completion(name, vocab_size, most),
+        "CompletionRequest": requests.completion(name, vocab_size, most, context),
         "ChatRequest": requests.chat(name, vocab_size, most),
         "GenerateRequest": requests.jaxseq_generate(most, vocab_size),
         "LogProbsRequest": requests.log_probs(served.options.max_texts),
@@ -69,7 +72,7 @@ class _Operations:
 
     def one(self, summary: str, answer: Schema, *errors: int, **more: Any) -> Schema:
         """A call with its answer and the refusals it may get."""
-        refusals = (*errors, *((401,) if self._security else ()))
+        refusals = (*errors, 401 if self._security else 421)
         return {
             "summary": summary,
             "security": self._security,
@@ -121,6 +124,7 @@ def _other_paths(call: _Operations) -> Schema:
                 "Reply to a sentence, as dsGPT2 does",
                 sentence,
                 400,
+                403,
                 *WORKING,
                 parameters=parameters,
             ),

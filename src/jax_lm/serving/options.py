@@ -27,6 +27,9 @@ class ServeOptions:
     """Largest request body."""
     max_texts: int = 128
     """Most texts that one request may ask for: prompts times n."""
+    allow_host: tuple[str, ...] = ()
+    """More names by which the server may be called where no token is needed; without a token it
+    answers to localhost, to --host and to addresses only."""
     allow_origin: tuple[str, ...] = ()
     """Origins of web pages that may call the server, such as https://example.org, or *."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -9,15 +10,16 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect, Request
 
 from jax_lm.serving.options import ServeOptions
-from jax_lm.serving.refusals import Refused, check_model
+from jax_lm.serving.refusals import Refused, check_model, too_late
 from jax_lm.serving.schemas.checking import checked
 from jax_lm.serving.strict_json import read_json
 
 LINGER_BYTES = 1 << 24
 """Of a body that is too large this much is read and thrown away, so that the client, which reads
 the answer only once it has sent everything, gets it."""
-LONG_BYTES = 1 << 14
-"""Cutting into tokens what is shorter takes no longer than writing one does."""
+LONG_BYTES = 1 << 10
+"""Checking a shorter body and cutting it into tokens takes no longer than writing one does."""
+ARRIVED = "jax_lm.arrived"
 CLOSE = {"Connection": "close"}
 CLOSED_REQUEST = 499
 """nginx's status for a client that went away; nobody receives it."""
@@ -49,15 +51,30 @@ async def read_request(
     value = read_json(await _body(request, options))
     if model is not None and isinstance(value, dict):
         check_model(value.get("model"), model)
-    value = checked(value, schema)
-    return {name: one for name, one in value.items() if one is not None}
+    found = await from_texts(request, lambda: checked(value, schema), options)
+    return {name: one for name, one in found.items() if one is not None}
 
 
-async def from_texts(request: Request, work: Callable[[], Result]) -> Result:
-    """What ``work`` makes of a request's texts; of long ones in a thread, so that others go on."""
+async def from_texts(request: Request, work: Callable[[], Result], options: ServeOptions) -> Result:
+    """What ``work`` makes of a request's texts; of long ones in a thread, so that others go on.
+
+    Raises:
+        Refused: 504, the request's time is over.
+    """
     told = request.headers.get("content-length", "")
-    short = told.isdigit() and int(told[:20]) <= LONG_BYTES
-    return work() if short else await asyncio.to_thread(work)
+    if told.isdigit() and int(told[:20]) <= LONG_BYTES:
+        return work()
+    try:
+        async with asyncio.timeout(time_left(request.scope, options)):
+            return await asyncio.to_thread(work)
+    except TimeoutError as error:
+        raise too_late(options.request_timeout) from error
+
+
+def time_left(scope: Mapping[str, Any], options: ServeOptions) -> float:
+    """Seconds until a request is given up, counted from its arrival."""
+    arrived: float = scope[ARRIVED]
+    return max(0.0, arrived + options.request_timeout - time.monotonic())
 
 
 def read_query(request: Request, properties: Mapping[str, Any]) -> dict[str, Any]:

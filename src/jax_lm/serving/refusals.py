@@ -6,11 +6,13 @@ from typing import Any
 KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
+    403: "permission_error",
     404: "invalid_request_error",
     405: "invalid_request_error",
     408: "timeout_error",
     413: "invalid_request_error",
     415: "invalid_request_error",
+    421: "permission_error",
     429: "rate_limit_error",
     503: "unavailable_error",
     504: "timeout_error",
@@ -62,11 +64,14 @@ def shutting_down() -> Refused:
     return Refused(503, "the server is shutting down", code="shutting_down")
 
 
+def too_late(seconds: float) -> Refused:
+    """The time for a request is over."""
+    return Refused(504, f"the answer took longer than {seconds:g} s", code="request_timeout")
+
+
 def broken() -> Refused:
     """The decoding thread died."""
-    return Refused(
-        503, "the model failed and the server must be started again; see its log", code="failed"
-    )
+    return Refused(503, "the model failed, and the server ends; see its log", code="failed")
 
 
 def check_model(asked: object, served: str) -> None:

@@ -50,6 +50,8 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Whether it is time to end; asked ten times a second."""
         over = await super().on_tick(counter)
+        if self._served.worker.error is not None:
+            return True  # whoever runs the server sees that it has ended
         if self._ends_at is None:
             return over
         late = time.monotonic() >= self._ends_at
@@ -80,11 +82,22 @@ def listen(options: ServeOptions) -> socket.socket:
 
 
 def run(served: Served, listening: socket.socket) -> None:
-    """Serve until a signal says to stop."""
+    """Serve until a signal says to stop.
+
+    Raises:
+        JaxLMError: the model failed while it wrote.
+    """
     logging.basicConfig(format="jax-lm serve: %(message)s", level=logging.WARNING)
     _allow_many_connections()
     with listening:
         Server(served).run(sockets=[listening])
+    error = served.worker.error
+    if error is not None:
+        what = str(error).strip().partition("\n")[0][:300] or type(error).__name__
+        raise JaxLMError(
+            f"{served.name} failed while it wrote, so the server has ended: {what}; start it "
+            "again, with a smaller --max-concurrent or --max-length where memory ran out"
+        )
 
 
 def _allow_many_connections() -> None:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from jax_lm.documents.conversations.templates import chat_template, has_template
 from jax_lm.errors import JaxLMError, missing_extra
@@ -13,13 +14,15 @@ from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.generation.slots import SMALLEST_BUCKET, SlotDecoder
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
-from jax_lm.pretrained import OpenedModel, open_model
+from jax_lm.pretrained import open_model
 from jax_lm.serving.decoding.jobs import Decoding
 from jax_lm.serving.decoding.scoring import Pair, Scoring
 from jax_lm.serving.decoding.worker import Worker
 from jax_lm.serving.options import ServeOptions
 from jax_lm.serving.served import Served
-from jax_lm.tokenizers.base import start_id
+from jax_lm.sharding.mesh import MeshConfig, make_mesh
+from jax_lm.sharding.rules import on_mesh, rules_of, state_shardings
+from jax_lm.tokenizers.base import Tokenizer, start_id
 from jax_lm.training.compilation import use_compilation_cache
 
 PACKAGES = ("starlette", "uvicorn")
@@ -45,6 +48,7 @@ def load_served(
     max_length: int | None = None,
     template: str | None = None,
     token: str | None = None,
+    mesh: MeshConfig | None = None,
 ) -> Served:
     """Open a model and make it ready to be served.
 
@@ -56,11 +60,51 @@ def load_served(
         max_length: tokens of the longest text, prompt included; None: the model's context.
         template: of conversations; None: the model's own, else ``plain``.
         token: what clients have to show; None: nothing.
+        mesh: how devices share the work; None: all of them write different texts.
 
     Raises:
         JaxLMError: there is no such model, or it does not write texts.
     """
-    opened = open_model(spec)
+    use_compilation_cache("auto", _say)
+    loaded = _loaded(spec, options.max_concurrent, max_length, dtype, mesh or MeshConfig())
+    decoder, tokenizer = loaded.decoder, loaded.tokenizer
+    warm_up(decoder, start_id(tokenizer) or 0)
+
+    def score(pairs: Sequence[Pair]) -> list[float]:
+        # The decoder's own model: the weights are in memory once.
+        found = score_outputs(decoder.model, pairs, dtype=dtype, mesh=decoder.mesh)
+        return [one.log_prob for one in found]
+
+    own = has_template(loaded.tokenizer_path)
+    return Served(
+        name=name or spec.rstrip("/").rpartition("/")[2] or loaded.path.name,
+        tokenizer=tokenizer,
+        template=chat_template(template, loaded.tokenizer_path),
+        has_template=own or template is not None,
+        worker=Worker(decoder, max_queue=options.max_queue),
+        scoring=Scoring(score, max_queue=options.max_queue),
+        options=options,
+        vocab_size=decoder.model.config.vocab_size,
+        reads_apart=isinstance(decoder.model, EncoderDecoder),
+        token=token,
+    )
+
+
+class _Loaded(NamedTuple):
+    """A model that writes; the one that was read is in memory no more."""
+
+    decoder: SlotDecoder
+    tokenizer: Tokenizer
+    tokenizer_path: Path
+    path: Path
+
+
+def _loaded(
+    spec: str, num_slots: int, max_length: int | None, dtype: str, config: MeshConfig
+) -> _Loaded:
+    mesh, rules = make_mesh(config), rules_of(config)
+    with on_mesh(mesh, config):
+        opened = open_model(spec, lambda whole: state_shardings(whole, whole, mesh, rules))
     model = opened.model
     if not isinstance(model, Decoder | EncoderDecoder):
         raise JaxLMError(
@@ -69,51 +113,43 @@ def load_served(
         )
     decoder = SlotDecoder(
         model,
-        num_slots=options.max_concurrent,
+        num_slots=num_slots,
         eos_id=opened.tokenizer.eos_id,
         max_length=max_length,
         dtype=dtype,
+        mesh=mesh if mesh.size > 1 else None,
+        rules=rules,
     )
-    use_compilation_cache("auto", _say)
-    _warm_up(decoder, start_id(opened.tokenizer) or 0)
-
-    def score(pairs: Sequence[Pair]) -> list[float]:
-        return [one.log_prob for one in score_outputs(model, pairs, dtype=dtype)]
-
-    own = has_template(opened.tokenizer_path)
-    return Served(
-        name=name or _name(spec, opened),
-        tokenizer=opened.tokenizer,
-        template=chat_template(template, opened.tokenizer_path),
-        has_template=own or template is not None,
-        worker=Worker(decoder, max_queue=options.max_queue),
-        scoring=Scoring(score, max_queue=options.max_queue),
-        options=options,
-        vocab_size=model.config.vocab_size,
-        reads_apart=isinstance(model, EncoderDecoder),
-        token=token,
-    )
+    return _Loaded(decoder, opened.tokenizer, opened.tokenizer_path, opened.path)
 
 
-def _name(spec: str, opened: OpenedModel) -> str:
-    """The last part of what the user wrote: of ``runs/web/`` it is ``web``."""
-    return spec.rstrip("/").rpartition("/")[2] or opened.path.name
-
-
-def _warm_up(decoder: Decoding, token_id: int) -> None:
+def warm_up(decoder: Decoding, token_id: int) -> None:
     """Write a token in texts of each size, from the longest to the shortest: all slots, and one.
 
-    So clients wait less for the compiler, and memory that is not enough is seen at once.
+    So clients wait less for the compiler. First the longest prompts are read, as many as are read
+    together, while all other slots hold texts as long: memory that is not enough is seen at once.
     """
     length = decoder.context_length
+    at_once = decoder.prompts_at_once(length)
+    full = [_asked((token_id,), length)] * (decoder.num_slots - at_once)
+    _write([full, [_asked((token_id,) * length, 1)] * at_once], decoder)
     while length > 1:
-        sampling = SamplingConfig(max_new_tokens=length - 1)
         for texts in (decoder.num_slots, 1):
-            slots = decoder.admit([Request(prompt=(token_id,), sampling=sampling)] * texts)
-            decoder.step()
-            for slot in slots:
-                decoder.release(slot)
+            _write([[_asked((token_id,), length - 1)] * texts], decoder)
         length = length // 2 if length > SMALLEST_BUCKET else 0
+
+
+def _asked(prompt: tuple[int, ...], num_tokens: int) -> Request:
+    return Request(prompt=prompt, sampling=SamplingConfig(max_new_tokens=num_tokens))
+
+
+def _write(admissions: Sequence[Sequence[Request]], decoder: Decoding) -> None:
+    """A token of each text; then all slots are free."""
+    slots = [slot for requests in admissions for slot in decoder.admit(requests)]
+    ended = {one.slot for one in decoder.step() if one.finish is not None}
+    for slot in slots:
+        if slot not in ended:
+            decoder.release(slot)
 
 
 def read_token(path: Path) -> str:

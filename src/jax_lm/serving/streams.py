@@ -12,8 +12,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from jax_lm.errors import JaxLMError
 from jax_lm.serving.decoding.jobs import NotServing, QueueFull
-from jax_lm.serving.reading import CLOSED_REQUEST
-from jax_lm.serving.refusals import Refused, broken, shutting_down, too_busy
+from jax_lm.serving.reading import CLOSED_REQUEST, time_left
+from jax_lm.serving.refusals import Refused, broken, shutting_down, too_busy, too_late
 from jax_lm.serving.served import Served
 from jax_lm.serving.strict_json import write_json
 
@@ -38,14 +38,14 @@ async def answered(
     try:
         await asyncio.wait(
             {working, leaving},
-            timeout=served.options.request_timeout,
+            timeout=time_left(request.scope, served.options),
             return_when=asyncio.FIRST_COMPLETED,
         )
         if working.done():
             return working.result()
         if leaving.done():
             raise Refused(CLOSED_REQUEST, "the client went away")
-        raise _too_late(served)
+        raise too_late(served.options.request_timeout)
     except Refused:
         raise
     except Exception as error:
@@ -95,7 +95,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them."""
-        sending = asyncio.ensure_future(self._send(send))
+        seconds = time_left(scope, self._served.options)
+        sending = asyncio.ensure_future(self._send(send, seconds))
         leaving = asyncio.ensure_future(_gone(receive))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -105,15 +106,15 @@ class EventStream(Response):
             await _cancelled(sending, leaving)
             self._on_end()
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send, seconds: float) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         try:
-            async with asyncio.timeout(self._served.options.request_timeout):
+            async with asyncio.timeout(seconds):
                 await send(start)
                 async for data in self._events:
                     await send(_part(data))
         except TimeoutError:
-            await self._send_error(_too_late(self._served), send)
+            await self._send_error(too_late(self._served.options.request_timeout), send)
         except Exception as error:
             await self._send_error(refusal_of(error, self._served), send)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -126,11 +127,6 @@ class EventStream(Response):
 
 def _part(data: bytes) -> Message:
     return {"type": "http.response.body", "body": data, "more_body": True}
-
-
-def _too_late(served: Served) -> Refused:
-    seconds = served.options.request_timeout
-    return Refused(504, f"the answer took longer than {seconds:g} s", code="request_timeout")
 
 
 async def _gone(receive: Receive) -> None:

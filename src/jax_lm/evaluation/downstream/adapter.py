@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from jax_lm.errors import UsageError, missing_extra
+from jax_lm.evaluation.devices import usual_mesh
 from jax_lm.evaluation.downstream.model import HarnessModel, HarnessOptions
-from jax_lm.evaluation.generated.continuing import usual_mesh
 from jax_lm.pretrained import open_model
 from jax_lm.sharding.mesh import MeshConfig
 from jax_lm.sharding.rules import rules_of, state_shardings

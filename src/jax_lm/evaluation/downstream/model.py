@@ -12,12 +12,13 @@ from typing import Any
 from jax.sharding import Mesh
 
 from jax_lm.errors import UsageError, check_values
-from jax_lm.evaluation.generated.continuing import continued
 from jax_lm.evaluation.scoring.output_scores import OutputScore, score_outputs
 from jax_lm.evaluation.scoring.windows import windows
 from jax_lm.generation.beam import BeamConfig
+from jax_lm.generation.continuing import Continued, continue_ids
 from jax_lm.generation.decode import DecodeOptions
 from jax_lm.generation.sampling import SamplingConfig
+from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder import Encoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
 from jax_lm.pretrained import OpenedModel
@@ -148,16 +149,23 @@ class HarnessModel:
         for i, (_, asked) in enumerate(requests):
             alike[self._settings(asked)].append(i)
         texts = [""] * len(requests)
-        how = DecodeOptions(
-            batch_size=self.options.batch_size, dtype=self.options.dtype, mesh=self._mesh
-        )
         for (config, until), indices in alike.items():
             room = self._room(config.max_new_tokens)
             prompts = [(self.encode(requests[i][0]) or [self.first_id])[-room:] for i in indices]
-            found = continued(self.opened, prompts, config, how, stop=until)
+            found = self._continued(prompts, config, until)
             for i, one in zip(indices, found, strict=True):
                 texts[i] = one.text
         return texts
+
+    def _continued(
+        self, prompts: list[list[int]], config: Any, until: tuple[str, ...]
+    ) -> list[Continued]:
+        model = self.opened.model
+        assert isinstance(model, Decoder | EncoderDecoder)
+        how = DecodeOptions(
+            batch_size=self.options.batch_size, dtype=self.options.dtype, mesh=self._mesh
+        )
+        return continue_ids(model, self.opened.tokenizer, prompts, config, stop=until, options=how)
 
     def _room(self, new: int) -> int:
         """Tokens of a context that are kept, its last."""

@@ -1,26 +1,29 @@
 """Texts written after the inputs of pairs, and compared with their outputs."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from jax_lm.documents.base import Cursor
+from jax_lm.documents.conversations.templates import (
+    DEFAULT,
+    ChatTemplate,
+    chat_template,
+    has_template,
+)
 from jax_lm.documents.open import open_source
 from jax_lm.documents.reading import ReadingOptions
 from jax_lm.errors import JaxLMError, UsageError, check_values
-from jax_lm.evaluation.generated.continuing import continued, usual_mesh
+from jax_lm.evaluation.devices import usual_mesh
 from jax_lm.evaluation.generated.generation_metrics import Generated, GenerationResult, measure
-from jax_lm.evaluation.generated.generation_pairs import (
-    GenerationPair,
-    closing_ids,
-    generation_pairs,
-    prompt_ids,
-)
+from jax_lm.evaluation.generated.generation_pairs import GenerationPair, asked, generation_pairs
 from jax_lm.evaluation.generated.rouge import WordKind
 from jax_lm.files.atomic import write_text
 from jax_lm.generation.beam import BeamConfig
+from jax_lm.generation.continuing import Continued, continue_ids
 from jax_lm.generation.decode import DecodeOptions
 from jax_lm.generation.sampling import SamplingConfig
 from jax_lm.models.decoder import Decoder
@@ -84,7 +87,10 @@ def evaluate_generation(
         UsageError: the model is of a kind that writes nothing.
     """
     opened = open_model(model)
-    source = open_source(list(specs), reading or ReadingOptions())
+    reading = reading or ReadingOptions()
+    if reading.chat_template is None and has_template(opened.tokenizer_path):
+        reading = replace(reading, chat_template=str(opened.tokenizer_path))
+    source = open_source(list(specs), reading)
     documents = (document for _, document in source.read(Cursor(0, 0)))
     pairs = list(generation_pairs(documents))
     if not pairs:
@@ -92,7 +98,8 @@ def evaluate_generation(
             f"{source.name}: no inputs with an output: give records with in_text and out_text, or "
             "conversations"
         )
-    texts = list(written_texts(opened, pairs, options))
+    template = chat_template(reading.chat_template, opened.tokenizer_path)
+    texts = written_texts(opened, pairs, options, template)
     if options.generations is not None:
         lines = [json.dumps(one.to_json(), ensure_ascii=False) + "\n" for one in texts]
         options.generations.parent.mkdir(parents=True, exist_ok=True)
@@ -107,37 +114,59 @@ def evaluate_generation(
 
 
 def written_texts(
-    opened: OpenedModel, pairs: Sequence[GenerationPair], options: GenerationOptions
-) -> Iterator[Generated]:
+    opened: OpenedModel,
+    pairs: Sequence[GenerationPair],
+    options: GenerationOptions,
+    template: ChatTemplate = DEFAULT,
+) -> list[Generated]:
     """What the model writes after the input of each pair, in order.
 
     Raises:
         UsageError: the model is of a kind that writes nothing.
     """
-    model, tokenizer = opened.model, opened.tokenizer
-    if not isinstance(model, Decoder | EncoderDecoder):
-        config = model.config
-        raise UsageError(
-            f"{opened.path}: {config.family} is of kind {config.kind}, and only decoders and "
-            "encoder-decoders write text"
-        )
+    model, tokenizer = _writing_model(opened), opened.tokenizer
     room = _longest_prompt(model, options.max_new_tokens)
-    prompts = [prompt_ids(pair, tokenizer, model)[-room:] for pair in pairs]
-    stop_ids = closing_ids(pairs, tokenizer)
-    new: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "stop_ids": stop_ids}
-    config = SamplingConfig(temperature=0.0, **new)
+    prompts = [asked(pair, tokenizer, model, template) for pair in pairs]
+    alike: dict[tuple[tuple[str, ...], tuple[int, ...]], list[int]] = defaultdict(list)
+    for number, prompt in enumerate(prompts):
+        alike[prompt.stop, prompt.stop_ids].append(number)
+    found: dict[int, Continued] = {}
     with Progress(None, "tokens", label="written") as progress:
-        found = continued(
-            opened,
-            prompts,
-            BeamConfig(num_beams=options.num_beams, **new) if options.num_beams > 1 else config,
-            DecodeOptions(batch_size=options.batch_size, dtype=options.dtype, mesh=usual_mesh()),
-            advance=progress.update,
+        for (stop, stop_ids), numbers in alike.items():
+            written = continue_ids(
+                model,
+                tokenizer,
+                [prompts[number].ids[-room:] for number in numbers],
+                _writing(options, stop_ids),
+                stop=stop,
+                heard=lambda number, piece: progress.update(1),
+                options=DecodeOptions(
+                    batch_size=options.batch_size, dtype=options.dtype, mesh=usual_mesh()
+                ),
+            )
+            found |= zip(numbers, written, strict=True)
+    return [
+        Generated(pair.id, pair.prompt_text, pair.reference, *found[number])
+        for number, pair in enumerate(pairs)
+    ]
+
+
+def _writing_model(opened: OpenedModel) -> Decoder | EncoderDecoder:
+    model = opened.model
+    if not isinstance(model, Decoder | EncoderDecoder):
+        raise UsageError(
+            f"{opened.path}: {model.config.family} is of kind {model.config.kind}, and only "
+            "decoders and encoder-decoders write text"
         )
-    for pair, one in zip(pairs, found, strict=True):
-        yield Generated(
-            pair.id, pair.prompt_text, pair.reference, one.text, one.num_tokens, one.finish
-        )
+    return model
+
+
+def _writing(options: GenerationOptions, stop_ids: tuple[int, ...]) -> SamplingConfig | BeamConfig:
+    """The most probable text."""
+    new: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "stop_ids": stop_ids}
+    if options.num_beams > 1:
+        return BeamConfig(num_beams=options.num_beams, **new)
+    return SamplingConfig(temperature=0.0, **new)
 
 
 def _longest_prompt(model: Decoder | EncoderDecoder, new: int) -> int:

@@ -1,9 +1,11 @@
 """Documents as inputs and the outputs that are expected after them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import NamedTuple
 
+from jax_lm.documents.conversations.templates import DEFAULT, ChatTemplate
+from jax_lm.generation.chat_prompt import ChatPrompt, answer_prompt
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
 from jax_lm.tokenizers.base import Tokenizer
@@ -19,8 +21,8 @@ class GenerationPair(NamedTuple):
     prompt: tuple[Segment, ...]
     reference: str
     """The output's text, without what a chat template puts around it."""
-    closing: tuple[Segment, ...]
-    """What a chat template puts around the output: its special tokens end it."""
+    ending: str
+    """What a chat template writes after an answer that is the last; empty where nothing."""
 
     @property
     def prompt_text(self) -> str:
@@ -36,33 +38,47 @@ def generation_pairs(documents: Iterable[Document]) -> Iterator[GenerationPair]:
     """
     for document in documents:
         before: tuple[Segment, ...] = ()
+        found: list[tuple[tuple[Segment, ...], str]] = []
+        ending = ""
         for scored, run in groupby(document.segments, key=lambda segment: segment.weight > 0):
             segments = tuple(run)
             if scored and before:
-                markup = tuple(segment for segment in segments if segment.markup)
                 text = "".join(segment.text for segment in segments if not segment.markup)
-                yield GenerationPair(document.id, before, text, markup)
+                found.append((before, text))
+                ending = _ending(segments)
             before += segments
+        for prompt, text in found:
+            yield GenerationPair(document.id, prompt, text, ending)
 
 
-def prompt_ids(
-    pair: GenerationPair, tokenizer: Tokenizer, model: Decoder | EncoderDecoder
-) -> list[int]:
-    """What the model reads, as it was trained on pairs.
+def _ending(segments: Sequence[Segment]) -> str:
+    """The markup after the last text."""
+    after = takewhile(lambda segment: segment.markup, reversed(segments))
+    return "".join(reversed([segment.text for segment in after]))
 
-    That is the input after BOS, and for an encoder-decoder before EOS, where the tokenizer has
-    them.
+
+def asked(
+    pair: GenerationPair,
+    tokenizer: Tokenizer,
+    model: Decoder | EncoderDecoder,
+    template: ChatTemplate,
+) -> ChatPrompt:
+    """What the model reads and what ends its text: as in training, and as in a chat.
+
+    Args:
+        pair: of a conversation, or an input with an output.
+        tokenizer: the model's.
+        model: an encoder-decoder reads inputs between BOS and EOS, where the tokenizer has them.
+        template: what rendered conversations.
     """
+    if not any(segment.markup for segment in pair.prompt):
+        template = DEFAULT  # an input with an output, which begins as any document does
+    prompt = answer_prompt(pair.prompt, pair.ending, template, tokenizer)
+    if not isinstance(model, EncoderDecoder):
+        return prompt
     ids: list[int] = encode_segments(pair.prompt, tokenizer).ids.tolist()
     if tokenizer.bos_id is not None and ids[:1] != [tokenizer.bos_id]:
         ids = [tokenizer.bos_id, *ids]
-    if isinstance(model, EncoderDecoder) and tokenizer.eos_id is not None:
+    if tokenizer.eos_id is not None:
         ids.append(tokenizer.eos_id)
-    return ids
-
-
-def closing_ids(pairs: Sequence[GenerationPair], tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Special tokens that close the outputs, such as ``<|im_end|>``."""
-    segments = tuple({segment.text: segment for pair in pairs for segment in pair.closing}.values())
-    ids = encode_segments(segments, tokenizer).ids.tolist() if segments else []
-    return tuple(sorted(tokenizer.special_ids.intersection(ids)))
+    return prompt._replace(ids=ids)

@@ -25,6 +25,15 @@ class Decoding(Protocol):
         """Most tokens that the model sees."""
         ...
 
+    @property
+    def intact(self) -> bool:
+        """Whether the texts in their slots can go on, whatever was raised before."""
+        ...
+
+    def prompts_at_once(self, length: int) -> int:
+        """Prompts of such a length that are read together at most."""
+        ...
+
     def admit(self, requests: Sequence[Request]) -> Sequence[int]:
         """Give each request a free slot, and say which."""
         ...
@@ -57,7 +66,7 @@ class Job:
     request: Request
     reader: Reader
     slot: int | None = field(default=None, init=False)
-    """Where it is being written."""
+    """Where it is being written; -1: its prompt is being read; None: it waits, or has ended."""
 
 
 class QueueFull(Exception):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from jax_lm.errors import JaxLMError
 from jax_lm.generation.requests import Drawn
+from jax_lm.generation.slots import TOKENS_AT_ONCE
 from jax_lm.serving.decoding.jobs import Decoding, Job, NotServing, QueueFull
 
 LOG = logging.getLogger("jax_lm.serving")
@@ -26,6 +27,7 @@ class Worker:
         self._decoder = decoder
         self._capacity = decoder.num_slots + max_queue
         self._waiting: deque[Job] = deque()
+        self._seating: list[Job] = []
         self._running: dict[int, Job] = {}
         self._abandoned: set[Job] = set()
         self._changed = threading.Condition()
@@ -68,12 +70,14 @@ class Worker:
     @property
     def num_waiting(self) -> int:
         """Texts without a slot yet."""
-        return len(self._waiting)
+        with self._changed:
+            return len(self._waiting)
 
     @property
     def num_running(self) -> int:
-        """Texts that have a slot."""
-        return len(self._running)
+        """Texts that have a slot, those whose prompt is being read among them."""
+        with self._changed:
+            return len(self._seating) + len(self._running)
 
     @property
     def error(self) -> Exception | None:
@@ -90,7 +94,8 @@ class Worker:
         with self._changed:
             if self._stopping or self._error is not None:
                 raise NotServing
-            if len(self._waiting) + len(self._running) + len(jobs) > self._capacity:
+            held = len(self._waiting) + len(self._seating) + len(self._running)
+            if held + len(jobs) > self._capacity:
                 raise QueueFull
             self._waiting.extend(jobs)
             self._changed.notify()
@@ -114,7 +119,7 @@ class Worker:
                     self._step()
             self._fail_all(NotServing())
         except Exception as error:
-            LOG.exception("decoding failed; nothing is served until the server is started again")
+            LOG.exception("decoding failed; the server ends")
             self._error = error
             self._fail_all(error)
 
@@ -135,34 +140,58 @@ class Worker:
                 self._leave(job)
 
     def _admit(self) -> None:
-        with self._changed:
-            count = min(self._decoder.num_free, len(self._waiting))
-            jobs = [self._waiting.popleft() for _ in range(count)]
-            # A slot at once, so that a job is always either waiting or abandonable.
-            for job in jobs:
-                job.slot = -1
+        jobs = self._next()
         if not jobs:
             return
         try:
             self._seat(jobs)
-        except JaxLMError:
+        except Exception as error:
+            self._check_intact(error)
             for job in jobs:
                 self._admit_alone(job)
 
+    def _next(self) -> list[Job]:
+        """Those to admit now: of long prompts few, so that texts under way wait a little only."""
+        jobs: list[Job] = []
+        with self._changed:
+            tokens, free = 0, self._decoder.num_free
+            while self._waiting and len(jobs) < free:
+                tokens += len(self._waiting[0].request.prompt)
+                if jobs and tokens > TOKENS_AT_ONCE:
+                    break
+                jobs.append(self._waiting.popleft())
+                # A slot at once, so that a job is always either waiting or abandonable.
+                jobs[-1].slot = -1
+            self._seating = list(jobs)
+        return jobs
+
     def _admit_alone(self, job: Job) -> None:
-        """One request of a batch was bad: only that one should suffer."""
+        """One request of a batch was bad, or all together too large: only that one suffers."""
         try:
             self._seat([job])
-        except JaxLMError as error:
-            job.slot = None
+        except Exception as error:
+            self._check_intact(error)
+            with self._changed:
+                self._seating.remove(job)
+                job.slot = None
             refusal = error
             self._post(lambda: job.reader.fail(refusal))
 
+    def _check_intact(self, error: Exception) -> None:
+        """Go on after a failed admission, unless it took the texts under way with it."""
+        if isinstance(error, JaxLMError):
+            return
+        if not self._decoder.intact:
+            raise error
+        LOG.error("prompts could not be read; other texts go on", exc_info=error)
+
     def _seat(self, jobs: Sequence[Job]) -> None:
         slots = self._decoder.admit([job.request for job in jobs])
-        for job, slot in zip(jobs, slots, strict=True):
-            job.slot = slot
-            self._running[slot] = job
+        with self._changed:
+            for job, slot in zip(jobs, slots, strict=True):
+                self._seating.remove(job)
+                job.slot = slot
+                self._running[slot] = job
 
     def _step(self) -> None:
         """One token of each text, carried over together: one wake-up a step, not one a token."""
@@ -190,7 +219,8 @@ class Worker:
 
     def _fail_all(self, error: Exception) -> None:
         with self._changed:
-            jobs = [*self._running.values(), *self._waiting]
+            jobs = [*self._running.values(), *self._seating, *self._waiting]
+            self._seating.clear()
             self._waiting.clear()
             self._running.clear()
         self._post(lambda: _fail(jobs, error))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,6 +60,8 @@ class Writing:
         self._parts: list[str] = []
         self._length = 0
         self._told = 0
+        self.counted = 0
+        """Tokens that the metrics know of."""
         self._on_change = on_change
 
     @property
@@ -98,6 +100,12 @@ class Writing:
         if not self.ended:
             self._add(self._stream.finish())
             self.finish = "stop"
+            self._on_change(self)
+
+    def leave(self) -> None:
+        """Nobody reads it any more."""
+        if not self.ended:
+            self.finish = "abandoned"
             self._on_change(self)
 
     def update(self, num_tokens: int) -> Update:
@@ -145,7 +153,17 @@ class Writings:
         return sum(len(one.tokens) for one in self.writings)
 
     async def updates(self) -> AsyncIterator[Update]:
-        """What is new, whenever something is, until every text has ended.
+        """What is new, text by text, until every one has ended.
+
+        Raises:
+            Exception: what made a text fail.
+        """
+        async for changed in self.changes():
+            for update in changed:
+                yield update
+
+    async def changes(self) -> AsyncIterator[list[Update]]:
+        """What is new of all texts together, whenever something is, until every one has ended.
 
         Raises:
             Exception: what made a text fail.
@@ -154,16 +172,22 @@ class Writings:
         while told:
             await self._changed.wait()
             self._changed.clear()
-            for index in list(told):
-                writing = self.writings[index]
-                if writing.error is not None:
-                    raise writing.error
-                if len(writing.tokens) == told[index] and not writing.ended:
-                    continue
-                yield writing.update(told[index])
-                told[index] = len(writing.tokens)
-                if writing.ended:
-                    del told[index]
+            updates = self._fresh(told)
+            for update in updates:
+                told[update.number] += len(update.tokens)
+                if update.finish is not None:
+                    del told[update.number]
+            yield updates
+
+    def _fresh(self, told: Mapping[int, int]) -> list[Update]:
+        updates = []
+        for index, num_tokens in told.items():
+            writing = self.writings[index]
+            if writing.error is not None:
+                raise writing.error
+            if writing.ended or len(writing.tokens) > num_tokens:
+                updates.append(writing.update(num_tokens))
+        return updates
 
     async def finished(self) -> None:
         """Wait until every text has ended.
@@ -184,20 +208,26 @@ class Writings:
     def abandon(self) -> None:
         """Nobody reads them any more: their slots are freed."""
         self._worker.abandon([one.job for one in self.writings])
+        for one in self.writings:
+            one.leave()
 
     def _on_change(self, writing: Writing) -> None:
         self._changed.set()
-        seconds = time.monotonic() - self._began
-        if writing.error is None and writing.tokens:
-            self._count(writing, seconds)
+        self._count(writing, time.monotonic() - self._began)
         if writing.ended:
             self._worker.abandon([writing.job])
             if writing.error is not None or all(one.ended for one in self.writings):
                 self._ended.set()
 
     def _count(self, writing: Writing, seconds: float) -> None:
-        if len(writing.tokens) == 1:
+        num_tokens = len(writing.tokens)
+        if num_tokens and not writing.counted:
             self._metrics.first_token.observe(seconds)
-        if writing.ended:
+        self._metrics.tokens.add("generated", by=num_tokens - writing.counted)
+        writing.counted = num_tokens
+        if not writing.ended:
+            return
+        reason = "failed" if writing.error is not None else str(writing.finish)
+        self._metrics.ended.add(reason)
+        if reason in ("stop", "length"):
             self._metrics.texts.observe(seconds)
-            self._metrics.tokens.add("generated", by=len(writing.tokens))

@@ -33,7 +33,9 @@ async def chat_completions(request: Request) -> Response:
     schema = chat(served.name, served.vocab_size, served.most_texts)
     given = await read_request(request, schema, served.options, served.name)
     copies = given.get("n", 1)
-    prompt = await from_texts(request, lambda: served.conversation(_prompt(given, served)))
+    prompt = await from_texts(
+        request, lambda: served.conversation(_prompt(given, served)), served.options
+    )
     room = served.room(prompt.ids)
     given["stop_token_ids"] = [*given.get("stop_token_ids", ()), *prompt.stop_ids]
     config = sampling(given, room=room, default_tokens=room)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from jax_lm.serving.answers import json_answer, usage, with_usage
 from jax_lm.serving.decoding.writing import Token, Writings
 from jax_lm.serving.reading import from_texts, read_request
+from jax_lm.serving.refusals import Refused
 from jax_lm.serving.routes.sampling import sampling, stop_texts
 from jax_lm.serving.schemas.requests import completion
 from jax_lm.serving.served import Served
@@ -26,9 +27,17 @@ DEFAULT_TOKENS = 16
 async def completions(request: Request) -> Response:
     """Continue prompts."""
     served: Served = request.app.state.served
-    schema = completion(served.name, served.vocab_size, served.most_texts)
+    context = served.worker.context_length
+    schema = completion(served.name, served.vocab_size, served.most_texts, context)
     given = await read_request(request, schema, served.options, served.name)
-    prompts = await from_texts(request, lambda: _prompts(given["prompt"], served))
+    if given.get("echo") and "logprobs" in given:
+        raise Refused(
+            400,
+            "echo with logprobs asks for the prompt's log-probabilities, which are not offered "
+            "here; ask POST /log_probs, or leave one of them out",
+            param="echo",
+        )
+    prompts = await from_texts(request, lambda: _prompts(given["prompt"], served), served.options)
     copies = given.get("n", 1)
     served.check_count(len(prompts) * copies)
     room = max(served.room(prompt) for prompt in prompts)
@@ -107,11 +116,10 @@ class _Completion:
     ) -> dict[str, Any]:
         log_probs = None
         if "logprobs" in self._given:
-            before = len(self._echoes[index])
             log_probs = {
                 "tokens": [self._served.spelling(token.id) for token in tokens],
                 "token_logprobs": [token.log_prob for token in tokens],
                 "top_logprobs": None,
-                "text_offset": [before + token.offset for token in tokens],
+                "text_offset": [token.offset for token in tokens],
             }
         return {"index": index, "text": text, "logprobs": log_probs, "finish_reason": finish}

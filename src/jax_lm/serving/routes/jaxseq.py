@@ -28,7 +28,9 @@ async def generate(request: Request) -> Response:
     words = {name: value for name, value in words.items() if value is not None}
     longest = min(given.get("max_input_length", served.worker.context_length), _longest(served))
     prompts = await from_texts(
-        request, lambda: [served.encode(text)[-longest:] for text in given["in_strs"]]
+        request,
+        lambda: [served.encode(text)[-longest:] for text in given["in_strs"]],
+        served.options,
     )
     fields = _fields(words, given.get("rng"), max(map(len, prompts)))
     room = max(served.room(prompt) for prompt in prompts)
@@ -87,10 +89,10 @@ def _stream(served: Served, writings: Writings, lead: Sequence[str]) -> Response
 
 
 async def _events(request_id: str, writings: Writings, lead: Sequence[str]) -> AsyncIterator[bytes]:
-    """The full texts so far, each time one has grown."""
+    """The full texts so far, each time some have grown: one event, however many."""
     yield _so_far(request_id, writings, lead)
-    async for new in writings.updates():
-        if new.text or new.finish is not None:
+    async for changed in writings.changes():
+        if any(new.text or new.finish is not None for new in changed):
             yield _so_far(request_id, writings, lead)
 
 
@@ -120,7 +122,7 @@ async def score(request: Request) -> Response:
             "each output needs an input",
             param="out_strs",
         )
-    pairs = await from_texts(request, lambda: _pairs(given, served))
+    pairs = await from_texts(request, lambda: _pairs(given, served), served.options)
     scores = await answered(request, served, served.scoring.log_probs(pairs), _nothing)
     return json_answer({"status": "success", "data": scores})
 

@@ -107,25 +107,25 @@ def model_field(name: str) -> Schema:
     return {"type": ["string", "null"], "enum": [name, None]}
 
 
-def token_ids(vocab_size: int) -> Schema:
-    """A prompt that is cut into tokens already."""
+def token_ids(vocab_size: int, context: int) -> Schema:
+    """A prompt that is cut into tokens already; a longer one would be refused anyway."""
     item = {"type": "integer", "minimum": 0, "maximum": vocab_size - 1}
-    return {"type": "array", "items": item, "minItems": 1}
+    return {"type": "array", "items": item, "minItems": 1, "maxItems": context}
 
 
 def stop_ids(vocab_size: int) -> Schema:
     """Tokens that end a text besides the end of sequence."""
-    return nullable(token_ids(vocab_size) | {"minItems": 0, "maxItems": 64})
+    return nullable(token_ids(vocab_size, 64) | {"minItems": 0})
 
 
-def completion(model: str, vocab_size: int, max_texts: int) -> Schema:
+def completion(model: str, vocab_size: int, max_texts: int, context: int) -> Schema:
     """Body of ``/v1/completions``."""
-    ids = token_ids(vocab_size)
+    ids = token_ids(vocab_size, context)
     several = {"type": "array", "minItems": 1, "maxItems": max_texts}
     prompt = {
         "title": (
-            f"text, a list of token ids from 0 to {vocab_size - 1}, or a list of up to "
-            f"{max_texts} of either"
+            f"text, a list of token ids from 0 to {vocab_size - 1} (at most {context}, the "
+            f"model's context), or a list of up to {max_texts} of either"
         ),
         "anyOf": [TEXT, {**several, "items": TEXT}, ids, {**several, "items": ids}],
     }
