@@ -36,9 +36,10 @@ def make_runs() -> None:
     jax_lm("quickstart")
     if not (OTHER / "report.html").exists():
         settings = {
-            "--data.train": DATA / "train",
-            "--data.validation": DATA / "held-out",
+            "--data.train": DATA / "features" / "train",
+            "--data.validation": DATA / "features" / "held-out",
             "--optimizer.learning-rate": 5e-4,
+            "--optimizer.min-learning-rate": 5e-5,
             "--evaluation.every": 400,
             "--run-dir": OTHER,
         }

@@ -47,7 +47,7 @@ def check_values(checks: Mapping[str, tuple[object, bool, str]]) -> None:
             raise UsageError(f"{flag} is {value}, expected {expected}")
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.5) -> str:
     """``; did you mean 'x'?`` for the closest known word, or an empty string."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {close[0]!r}?" if close else ""

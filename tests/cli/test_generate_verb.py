@@ -132,6 +132,7 @@ def test_prompts_from_files_and_json_lines_out(directory: Path, capsys, tmp_path
     code, out, err = run(capsys, directory, *flags, "--output", output, "--batch-size", 3)
     assert (code, out) == (0, "")
     assert f"4 continuations written to {output}" in err
+    assert "written 4/4 texts  " in err
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [line["prompt"] for line in lines] == ["def", "def", "print", "print"]
     printed = run(capsys, directory, *flags)[1]

@@ -111,6 +111,8 @@ def test_few_documents_and_none_asked_for(
     model: Path, pile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = evaluated(model, pile, tmp_path, "--max-documents", "4")
+    printed = capsys.readouterr().out
+    assert "bits per byte" in printed and "95%" not in printed
     assert found["eval_loss_interval"] is None
     assert found["intervals"]["how"] == "none: 4 documents are too few (at least 10 are needed)"
     assert evaluated(model, pile, tmp_path, "--resamples", "0")["eval_loss_interval"] is None
@@ -220,6 +222,7 @@ def test_the_offline_row_is_the_json(model: Path, pile: Path, tmp_path: Path) ->
     ("flags", "message"),
     [
         (("--step", "3"), "--step does nothing without --wandb-project"),
+        (("--step", "-3", "--wandb-project", "p"), "--step is -3, expected 0 or more"),
         (("--plot", "a.png"), "expected the name of an .svg file"),
         (("--method", "pseudo"), "--method pseudo is for masked models, and gpt2"),
         (("--batch-size", "0"), "--batch-size is 0, expected 1 or more"),
@@ -243,16 +246,36 @@ def test_an_output_that_is_in_the_way(
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder.json").mkdir()
-    where = (str(model), str(pile), "--max-documents", "1", "--output")
-    assert "a file in the way" in refused_after_table(capsys, *where, str(tmp_path / "file"))
-    assert "there is a directory" in refused_after_table(
-        capsys, *where, str(tmp_path / "folder.json")
-    )
+    where = (str(tmp_path / "no model"), str(pile))  # not looked for before the places are
+    for flag, name in (("--output", "file"), ("--output", "file/x.json"), ("--plot", "file/x.svg")):
+        assert "a file in the way" in refused(capsys, *where, flag, str(tmp_path / name))
+    folder = str(tmp_path / "folder.json")
+    assert "there is a directory" in refused(capsys, *where, "--output", folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.json"]
 
 
-def refused_after_table(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    assert main(["evaluate", *args]) == 1
-    return capsys.readouterr().err.splitlines()[-1]
+def test_subsets_that_the_text_has_not(
+    model: Path, pile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["evaluate", str(model), str(pile), "--subsets", "arxiv"]) == 1
+    assert "the text's subsets are 'ArXiv', 'Github', 'Ubuntu IRC'" in capsys.readouterr().err
+    flags = ("--subsets", "Ubuntu IRC,arxiv")
+    assert evaluated(model, pile, tmp_path / "one", *flags)["counted"] == "3 documents"
+    assert "no documents of subset 'arxiv'" in capsys.readouterr().err
+    (tmp_path / "plain.txt").write_text("ab\n")
+    assert main(["evaluate", str(model), str(tmp_path / "plain.txt"), "--subsets", "x"]) == 1
+    assert "the text has no subsets" in capsys.readouterr().err
+
+
+def test_a_text_without_subsets_has_none(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plain.txt").write_text("abc abc\n")
+    found = evaluated(model, tmp_path / "plain.txt", tmp_path)
+    assert found["subsets"] == {}
+    assert found["counted"] == "1 document"
+    assert found["intervals"]["how"].startswith("none: 1 document is too few")
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +297,11 @@ def texts_of(picture: Path) -> list[str]:
     return ["".join(one.itertext()) for one in tree.iter(f"{SVG}text")]
 
 
+def dashed(picture: Path) -> set[str]:
+    groups = ElementTree.parse(picture).iter(f"{SVG}g")
+    return {one.attrib["class"] for one in groups if "dashed" in one.attrib.get("class", "")}
+
+
 def test_the_picture_of_subsets(model: Path, pile: Path, tmp_path: Path) -> None:
     path = tmp_path / "pictures" / "subsets.svg"
     assert main(["evaluate", str(model), str(pile), "--plot", str(path)]) == 0
@@ -281,6 +309,7 @@ def test_the_picture_of_subsets(model: Path, pile: Path, tmp_path: Path) -> None
     words = ("bits per UTF-8 byte", "zlib -9", "xz -9", "value with 95% interval", *SUBSETS)
     for expected in (*words, "all", "mean of subsets"):
         assert expected in shown
+    assert dashed(path) == {"c7 dashed", "c6 dashed"}  # zlib and xz, and no subset
     root = ElementTree.parse(path).getroot()
     assert root.attrib["width"] == "800"
     assert len(root.findall(f".//{SVG}path[@class='whisker']")) == 3
@@ -300,6 +329,12 @@ def test_every_checkpoint_of_a_run(
     assert [one["step"] for one in found] == [3, 12]
     assert [line.split()[0] for line in printed if line.strip()[:2] in ("3 ", "12")] == ["3", "12"]
     assert sum("zlib -9" in line for line in printed) == 1
+    (heading,) = (line for line in printed if line.lstrip().startswith("step "))
+    lines = printed[printed.index(heading) + 1 :][:2]
+    assert {len(line) for line in lines} == {len(heading)}
+    assert heading.endswith("mean of subsets")
+    for line, one in zip(lines, found, strict=True):
+        assert line.split()[-1] == f"{one['mean_over_subsets']['eval_bits_per_byte']:.4f}"
     assert found[1]["compressors_bits_per_byte"] == found[0]["compressors_bits_per_byte"] != {}
     alone = evaluated(f"{run}@12", pile, tmp_path / "one")
     assert alone["step"] == 12
@@ -312,6 +347,7 @@ def test_every_checkpoint_of_a_run(
     for expected in ("step", "bits per UTF-8 byte", "all", "bars: 95% intervals", "ArXiv", "xz -9"):
         assert expected in shown
     assert len(list(ElementTree.parse(picture).iter(f"{SVG}path"))) > 20
+    assert dashed(picture) == {"c7 dashed", "c6 dashed"}
 
 
 def test_all_checkpoints_have_steps_of_their_own(

@@ -207,8 +207,8 @@ def test_the_verb_writes_texts_and_numbers(model, pairs_file, tmp_path, capsys):
         (["x", "--generate", "--plot", "a.svg"], "--plot has no effect with --generate"),
         (["--lm-eval", "piqa", "--window", "3"], "--window has no effect with --lm-eval"),
         (["x", "--generate", "--lm-eval", "piqa"], "two evaluations: give one of them"),
-        (["x", "--lm-eval", "piqa"], "no SPEC is expected with --lm-eval"),
-        ([], "a SPEC or a feature PREFIX is expected without --lm-eval"),
+        (["x", "--lm-eval", "piqa"], "leave the SPEC out"),
+        ([], "the text is missing: name a SPEC or a feature PREFIX"),
     ],
 )
 def test_flags_of_the_verb_that_lead_nowhere_are_refused(flags, message, capsys):

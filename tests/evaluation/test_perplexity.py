@@ -285,4 +285,4 @@ def test_nothing_to_score(
     write_directory(small_model(tokenizer), tokenizer, tmp_path / "model", card="# card")
     (tmp_path / "empty.txt").touch()
     assert main(["evaluate", str(tmp_path / "model"), str(tmp_path / "empty.txt")]) == 1
-    assert "no tokens to score in 1 documents" in capsys.readouterr().err
+    assert "no tokens to score in 1 document\n" in capsys.readouterr().err

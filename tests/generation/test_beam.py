@@ -211,6 +211,13 @@ def test_what_cannot_be_searched_is_refused(short_model, prompt, eos_id, beams, 
         beam_search(short_model, [[1], prompt], config, eos_id=eos_id)
 
 
+def test_a_least_length_that_the_context_cannot_hold_is_refused(short_model):
+    prompts = [[1], list(range(20))]
+    config = BeamConfig(num_beams=2, max_new_tokens=14, min_new_tokens=14)
+    with pytest.raises(UsageError, match=r"has room for 13 after prompt 1 \(20 tokens\)"):
+        beam_search(short_model, prompts, config, eos_id=None)
+
+
 @pytest.mark.slow
 def test_stories_equal_those_of_transformers(shared_data, tmp_path):
     write_directory(shared_data / "weights" / "stories260K" / "stories260K.bin", tmp_path)

@@ -48,6 +48,14 @@ def test_the_time_before_the_first_update_is_no_part_of_the_rate() -> None:
     assert progress.line() == "600/1,000 rows  9.9 rows/s  40s left"
 
 
+def test_the_rate_can_count_from_the_start() -> None:
+    clock, stream = Clock(), StringIO()
+    progress = Progress(6, "texts", stream=stream, clock=clock).measure_from_start()
+    clock.now = 8.0
+    progress.update(4)  # all at once, as a beam search has them
+    assert progress.line() == "4/6 texts  0.5 texts/s  4s left"
+
+
 def test_an_unknown_total_has_no_time_left() -> None:
     clock, stream = Clock(), StringIO()
     with Progress(None, "tokens", label="scored", stream=stream, clock=clock) as progress:

@@ -32,7 +32,7 @@ def test_intervals_and_references_lie_inside_and_are_named() -> None:
     places = [float(x) for one in whiskers for x in re.findall(r"[MH]([\d.]+)", one.attrib["d"])]
     assert all(0 < place < FILE_WIDTH for place in places)
     assert places[0] < places[2] < places[4] < places[6]  # low and high of each
-    (line,) = picture.findall(f".//{SVG}g[@class='c1 dashed']/{SVG}path[@class='line']/")
+    (line,) = picture.findall(f".//{SVG}g[@class='c7 dashed']/{SVG}path[@class='line']/")
     assert line.text == "zlib -9: 2.5000"
 
 

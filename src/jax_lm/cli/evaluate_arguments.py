@@ -91,7 +91,7 @@ class Arguments(ReadingOptions):
         """Refuse what leads nowhere.
 
         Raises:
-            UsageError: a flag has nothing to act on, or a plot is no .svg file.
+            UsageError: a flag has nothing to act on, a step is below 0, or a plot is no .svg file.
         """
         super().__post_init__()
         for flag in ("wandb_mode", "run_name", "step"):
@@ -100,6 +100,8 @@ class Arguments(ReadingOptions):
                 raise UsageError(f"--{name} does nothing without --wandb-project: give that too")
         if self.all_checkpoints and self.step is not None:
             raise UsageError("--all-checkpoints logs each checkpoint under its own step: no --step")
+        if self.step is not None and self.step < 0:
+            raise UsageError(f"--step is {self.step}, expected 0 or more")
         if self.plot is not None and self.plot.suffix != ".svg":
             raise UsageError(f"--plot {self.plot}: expected the name of an .svg file")
         refuse_idle_flags(self)
@@ -129,8 +131,11 @@ def refuse_idle_flags(given: Arguments) -> None:
     if given.generate and given.lm_eval is not None:
         raise UsageError("--generate and --lm-eval are two evaluations: give one of them")
     if (given.lm_eval is None) != bool(given.specs):
-        expected = "no SPEC" if given.specs else "a SPEC or a feature PREFIX"
-        raise UsageError(f"{expected} is expected {'with' if given.specs else 'without'} --lm-eval")
+        raise UsageError(
+            "--lm-eval runs tasks that bring their own text: leave the SPEC out"
+            if given.specs
+            else f"the text is missing: name a SPEC or a feature PREFIX after {given.model}"
+        )
     defaults = {one.name: one.default for one in fields(Arguments)}
     otherwise = "--generate" if given.generate else "--lm-eval"
     groups = (

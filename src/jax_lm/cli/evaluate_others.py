@@ -1,5 +1,6 @@
 """``jax-lm evaluate --generate`` and ``--lm-eval``: texts written, and benchmarks of others."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from jax_lm.cli.evaluate_arguments import Arguments
@@ -37,6 +38,7 @@ def _tasks(given: Arguments) -> "HarnessResult":
     from jax_lm.evaluation.downstream.running import run_harness
 
     assert given.lm_eval is not None
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
     return run_harness(
         given.model,
         [task for task in given.lm_eval.split(",") if task],

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -16,9 +17,10 @@ from jax_lm.generation.decode import DecodeOptions
 from jax_lm.generation.text import Continuation, Hear, continue_texts
 from jax_lm.models.decoder import Decoder
 from jax_lm.models.encoder_decoder import EncoderDecoder
-from jax_lm.pretrained import open_model
+from jax_lm.pretrained import OpenedModel, open_model
 from jax_lm.sharding.mesh import make_mesh
 from jax_lm.sharding.rules import on_mesh, rules_of, state_shardings
+from jax_lm.trackers.console import Progress
 from jax_lm.training.compilation import use_compilation_cache
 
 
@@ -37,42 +39,62 @@ def written_texts(given: Arguments, prompts: Sequence[str], hear: Hear | None) -
     assert given.model is not None
     use_compilation_cache("auto", note)
     mesh, rules = make_mesh(given.mesh), rules_of(given.mesh)
-    options = DecodeOptions(batch_size=given.batch_size, dtype=given.dtype)
-    special = given.parse_special_tokens
     with on_mesh(mesh, given.mesh):
         opened = open_model(given.model, lambda whole: state_shardings(whole, whole, mesh, rules))
-        model, tokenizer = opened.model, opened.tokenizer
-        if not isinstance(model, Decoder | EncoderDecoder):
+        if not isinstance(opened.model, Decoder | EncoderDecoder):
+            config = opened.model.config
             raise JaxLMError(
-                f"{given.model}: {model.config.family} is of kind {model.config.kind}, and only "
-                "decoders and encoder-decoders write text"
+                f"{given.model}: {config.family} is of kind {config.kind}, and only decoders and "
+                "encoder-decoders write text"
             )
-        apart = isinstance(model, EncoderDecoder)
-        if given.num_beams != 1:
-            found = search_texts(
-                model,
-                tokenizer,
-                prompts,
-                given.beam,
-                stop=given.stop,
-                parse_special=special,
-                options=options,
-            )
-            return Texts(found, apart)
-        rows = [prompt for prompt in prompts for _ in range(given.num_samples)]
-        if hear is not None and not apart:
-            print(rows[0], end="", flush=True)
-        written = continue_texts(
+        apart = isinstance(opened.model, EncoderDecoder)
+        with _counted(len(prompts) * given.num_samples) as advance:
+            options = DecodeOptions(batch_size=given.batch_size, dtype=given.dtype, advance=advance)
+            return Texts(_written(given, opened, prompts, hear, options), apart)
+
+
+@contextmanager
+def _counted(count: int) -> Iterator[Callable[[int], object]]:
+    """Shows how many of several texts are written."""
+    if count == 1:
+        yield lambda ended: None
+        return
+    with Progress(count, "texts", label="written").measure_from_start() as progress:
+        yield progress.update
+
+
+def _written(
+    given: Arguments,
+    opened: OpenedModel,
+    prompts: Sequence[str],
+    hear: Hear | None,
+    options: DecodeOptions,
+) -> list[Continuation]:
+    model, tokenizer, special = opened.model, opened.tokenizer, given.parse_special_tokens
+    assert isinstance(model, Decoder | EncoderDecoder)
+    if given.num_beams != 1:
+        return search_texts(
             model,
             tokenizer,
-            rows,
-            given,
+            prompts,
+            given.beam,
+            stop=given.stop,
             parse_special=special,
-            notice=note,
-            hear=hear,
             options=options,
         )
-        return Texts(written, apart)
+    rows = [prompt for prompt in prompts for _ in range(given.num_samples)]
+    if hear is not None and isinstance(model, Decoder):
+        print(rows[0], end="", flush=True)
+    return continue_texts(
+        model,
+        tokenizer,
+        rows,
+        given,
+        parse_special=special,
+        notice=note,
+        hear=hear,
+        options=options,
+    )
 
 
 def _written_remotely(

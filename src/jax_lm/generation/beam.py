@@ -4,7 +4,7 @@ Equal to transformers' ``generate(num_beams=...)``: scores are sums of log-proba
 length ** length_penalty, the length being that of the continuation with the token that ends it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -101,6 +101,7 @@ def beam_search(
     eos_id: int | None,
     batch_size: int = 16,
     dtype: str = "float32",
+    advance: Callable[[int], object] = lambda ended: None,
 ) -> list[list[Beam]]:
     """The best continuations of prompts of any lengths, each as if it were alone.
 
@@ -111,23 +112,28 @@ def beam_search(
         eos_id: the token that ends a text; None: none does.
         batch_size: prompts searched for at once.
         dtype: of the model's computation, and of the cache.
+        advance: told how many continuations have just ended.
 
     Returns:
         For each prompt its ``num_returns`` best continuations, the best first.
 
     Raises:
-        UsageError: a prompt is empty or does not fit the model.
+        UsageError: a prompt is empty or does not fit the model, or its shortest continuation does
+            not.
     """
     stops = sorted({*config.stop_ids, *(() if eos_id is None else (eos_id,))})
     context = longest_text(model, None)
     for i, prompt in enumerate(prompts):
         _check_prompt(i, prompt, context, model.config.vocab_size)
+        _check_least(i, len(prompt), _limit(model, len(prompt), config), config)
     _check_stops(model.config.vocab_size, stops, config.num_beams)
     ready = for_decoding(model, dtype)
     found: list[list[Beam]] = []
     with matmul_precision(ready):
         for start in range(0, len(prompts), batch_size):
-            found += _search(ready, prompts[start : start + batch_size], config, stops)
+            part = _search(ready, prompts[start : start + batch_size], config, stops)
+            advance(sum(map(len, part)))
+            found += part
     return found
 
 
@@ -141,6 +147,15 @@ def _check_prompt(index: int, prompt: Sequence[int], context: int, size: int) ->
         )
     if not 0 <= min(prompt) <= max(prompt) < size:
         raise UsageError(f"prompt {index} has ids that are none of the model's {size}")
+
+
+def _check_least(index: int, length: int, limit: int, config: BeamConfig) -> None:
+    if limit < min(config.min_new_tokens, config.max_new_tokens):
+        raise UsageError(
+            f"--min-new-tokens is {config.min_new_tokens}, and a beam search stays in the model's "
+            f"context, which has room for {limit} after prompt {index} ({length} tokens): ask for "
+            "fewer"
+        )
 
 
 def _check_stops(size: int, stops: Sequence[int], beams: int) -> None:

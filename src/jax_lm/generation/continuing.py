@@ -117,5 +117,6 @@ def _searched(
         eos_id=tokenizer.eos_id,
         batch_size=options.batch_size,
         dtype=options.dtype,
+        advance=options.advance,
     )
     return [beam for beams in found for beam in beams]

@@ -29,6 +29,8 @@ class DecodeOptions:
     """Of the computation and of the cache."""
     mesh: Mesh | None = None
     """Texts are split over its rows, heads over its tensor axis; None: the mesh that is set."""
+    advance: Callable[[int], object] = lambda ended: None
+    """Told how many texts have just ended."""
 
     def __post_init__(self) -> None:
         """Refuse batches of nothing."""
@@ -102,7 +104,8 @@ def write(
         mesh=options.mesh,
     )
     slides = isinstance(model, Decoder)
-    return _Writer(decoder, prompts, config, notice or _ignore, listen, slides=slides).write()
+    writer = _Writer(decoder, prompts, config, notice or _ignore, listen, slides=slides)
+    return writer.write(options.advance)
 
 
 @dataclass
@@ -140,7 +143,7 @@ class _Writer:
             for number, (prompt, copy) in enumerate(zip(prompts, copies(prompts), strict=True))
         ]
 
-    def write(self) -> list[Written]:
+    def write(self, advance: Callable[[int], object]) -> list[Written]:
         """Drive the decoder to the end."""
         waiting, running = deque(self._texts), dict[int, _Text]()
         while waiting or running:
@@ -151,6 +154,7 @@ class _Writer:
                 text = running[drawn.slot]
                 if self._ends(text, drawn):
                     self._decoder.release(drawn.slot)
+                    advance(1)
                 elif drawn.finish is None:
                     continue
                 else:

@@ -24,6 +24,7 @@ from jax_lm.sharding.mesh import MeshConfig, make_mesh
 from jax_lm.sharding.rules import on_mesh, rules_of, state_shardings
 from jax_lm.tokenizers.base import Tokenizer, start_id
 from jax_lm.training.compilation import use_compilation_cache
+from jax_lm.training.freed_memory import give_back_freed_memory
 
 PACKAGES = ("starlette", "uvicorn")
 
@@ -69,6 +70,7 @@ def load_served(
     loaded = _loaded(spec, options.max_concurrent, max_length, dtype, mesh or MeshConfig())
     decoder, tokenizer = loaded.decoder, loaded.tokenizer
     warm_up(decoder, start_id(tokenizer) or 0)
+    give_back_freed_memory()  # that compiling took
 
     def score(pairs: Sequence[Pair]) -> list[float]:
         # The decoder's own model: the weights are in memory once.

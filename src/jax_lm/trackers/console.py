@@ -50,7 +50,7 @@ class Progress:
         self._said = initial
         self._origin: tuple[float, int] = (self._last_line, initial)
         self._fields: dict[str, float | str] = {}
-        self._initial = initial
+        self._initial, self._from_start = initial, False
         self._bar = self._open_bar() if self._stream.isatty() else None
 
     def _open_bar(self) -> "tqdm[NoReturn]":
@@ -65,9 +65,14 @@ class Progress:
             leave=True,
         )
 
+    def measure_from_start(self) -> "Progress":
+        """Let the rate count the time before the first update too, where that is work."""
+        self._from_start = True
+        return self
+
     def update(self, count: int = 1, **fields: float | str) -> None:
         """``count`` more are done; ``fields`` are shown from now on (``loss=3.2``)."""
-        if self.done == self._initial:
+        if self.done == self._initial and not self._from_start:
             # What comes before the first update (compilation) says nothing about the rate.
             self._origin = (self._clock(), self.done + count)
         self.done += count

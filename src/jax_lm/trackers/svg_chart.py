@@ -26,11 +26,19 @@ class Series:
     colour: int
     """Index of the curve's colour class, taken modulo ``COLOURS``."""
     markers: bool = False
-    """Dashed with a mark at each point, for the few points of an evaluation."""
+    """A mark at each point, for the few points of an evaluation."""
+    dashed: bool | None = None
+    """None: where there are markers."""
     smooth: bool = False
     """Drawn as a moving mean over a faint raw curve, where there are many points."""
     bounds: Sequence[Point] = ()
     """Low and high end of each marker's interval; empty: none is drawn."""
+
+    @property
+    def style(self) -> str:
+        """Classes of the curve and of its line in a legend."""
+        dashed = self.markers if self.dashed is None else self.dashed
+        return f"c{self.colour % COLOURS}{' dashed' if dashed else ''}"
 
 
 @dataclass(frozen=True)
@@ -158,16 +166,15 @@ def _grid(frame: _Frame) -> str:
 
 
 def _curve(series: Series, frame: _Frame) -> str:
-    colour = f"c{series.colour % COLOURS}"
     if series.markers:
         line = _path(frame.place(series.points))
         marks = _whiskers(series, frame) + _marks(series, frame)
-        return f'<g class="{colour} dashed">{line}{marks}</g>'
+        return f'<g class="{series.style}">{line}{marks}</g>'
     noisy = series.smooth and len(series.points) >= SMOOTHED_FROM
     window = len(series.points) // 30 if noisy else 1
     line = _path(frame.place(thinned(smoothed(series.points, window))))
     raw = _path(frame.place(thinned(series.points)), "raw") if noisy else ""
-    return f'<g class="{colour}">{raw}{line}</g>'
+    return f'<g class="{series.style}">{raw}{line}</g>'
 
 
 def _marks(series: Series, frame: _Frame) -> str:
@@ -208,7 +215,7 @@ def _legend(series: Sequence[Series]) -> str:
     if len(series) == 1:
         return ""
     entries = "".join(
-        f'<li class="c{one.colour % COLOURS}{" dashed" if one.markers else ""}">'
+        f'<li class="{one.style}">'
         '<svg class="key" viewBox="0 0 24 10" aria-hidden="true"><path class="line" d="M1 5H23"/>'
         f"{LEGEND_MARK if one.markers else ''}</svg>"
         f"{escape(one.label)}</li>"

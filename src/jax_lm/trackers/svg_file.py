@@ -56,7 +56,7 @@ class Reference(NamedTuple):
 def line_figure(title: str, series: Sequence[Series], x_label: str, y_label: str) -> str:
     """Curves as a file; at least one has points."""
     drawn = [one for one in series if one.points]
-    keys = [(one.label, one.colour, one.markers, bool(one.markers)) for one in drawn]
+    keys = [(one.label, one.style, one.markers) for one in drawn]
     body = f'<g transform="translate(0 {TITLE_HEIGHT})">{chart_body(drawn, x_label, y_label)}</g>'
     return _file(title, body, TITLE_HEIGHT + HEIGHT, keys)
 
@@ -79,16 +79,22 @@ def interval_figure(
     axis = Axis(*value_limits(ends), left, FILE_WIDTH - VALUE_WIDTH)
     bottom = TITLE_HEIGHT + ROW * len(bars) + 8
     parts = [_value_axis(axis, bottom, x_label)]
-    for index, reference in enumerate(references, 1):
+    styles = [f"c{reference_colour(index)} dashed" for index in range(len(references))]
+    for style, reference in zip(styles, references, strict=True):
         x = axis.pixel(reference.value)
         parts.append(
-            f'<g class="c{index % COLOURS} dashed"><path class="line" d="M{x:.1f} {TITLE_HEIGHT}'
+            f'<g class="{style}"><path class="line" d="M{x:.1f} {TITLE_HEIGHT}'
             f'V{bottom}"><title>{escape(reference.label)}: {reference.value:.4f}</title></path></g>'
         )
     parts += [_bar(bar, axis, TITLE_HEIGHT + ROW * (row + 0.5)) for row, bar in enumerate(bars)]
-    keys = [(dot_label, 0, True, False)]
-    keys += [(reference.label, index, False, True) for index, reference in enumerate(references, 1)]
+    keys = [(dot_label, "c0", True)]
+    keys += [(one.label, style, False) for one, style in zip(references, styles, strict=True)]
     return _file(title, "".join(parts), bottom + AXIS_HEIGHT, keys)
+
+
+def reference_colour(index: int) -> int:
+    """Of a reference: from the end of the palette, since curves take theirs from its beginning."""
+    return COLOURS - 1 - index % COLOURS
 
 
 def _value_axis(axis: Axis, bottom: float, label: str) -> str:
@@ -132,8 +138,8 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-def _file(title: str, body: str, height: float, keys: Sequence[tuple[str, int, bool, bool]]) -> str:
-    """The whole file; keys are label, colour, whether it has a mark, and whether it is dashed."""
+def _file(title: str, body: str, height: float, keys: Sequence[tuple[str, str, bool]]) -> str:
+    """The whole file; keys are label, classes and whether it has a mark."""
     legend, lines = _legend(keys, height)
     height += lines * LEGEND_LINE + 6
     longest = int((FILE_WIDTH - 2 * MARGIN) / CHARACTER / 1.15)
@@ -148,19 +154,18 @@ def _file(title: str, body: str, height: float, keys: Sequence[tuple[str, int, b
     )
 
 
-def _legend(keys: Sequence[tuple[str, int, bool, bool]], top: float) -> tuple[str, int]:
+def _legend(keys: Sequence[tuple[str, str, bool]], top: float) -> tuple[str, int]:
     """Entries side by side, on as many lines as they take."""
     parts, x, line = [], float(MARGIN), 0
-    for label, colour, marked, dashed in keys:
+    for label, style, marked in keys:
         shown = label if len(label) <= 80 else f"{label[:79]}…"
         width = KEY + _width(shown) + MARGIN
         if x > MARGIN and x + width > FILE_WIDTH:
             x, line = float(MARGIN), line + 1
         y = top + LEGEND_LINE * line + 8
         mark = f'<circle cx="{x + 11:.1f}" cy="{y:.1f}" r="3.2"/>' if marked else ""
-        kind = f"c{colour % COLOURS}{' dashed' if dashed else ''}"
         parts.append(
-            f'<g class="{kind}"><path class="line" d="M{x:.1f} {y:.1f}h22"/>{mark}</g>'
+            f'<g class="{style}"><path class="line" d="M{x:.1f} {y:.1f}h22"/>{mark}</g>'
             f'<text x="{x + KEY:.1f}" y="{y + 4:.1f}">{escape(shown)}</text>'
         )
         x += width

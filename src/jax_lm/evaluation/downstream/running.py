@@ -10,6 +10,9 @@ from jax_lm.errors import JaxLMError, UsageError, nearest
 from jax_lm.evaluation.downstream.adapter import adapter_class, harness_module, opened_model
 from jax_lm.evaluation.downstream.model import HarnessOptions
 
+CLOSE = 0.75
+"""Likeness of names from which one may be meant; the harness has thousands."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HarnessResult:
@@ -59,12 +62,14 @@ def run_harness(
     if include is not None and not include.is_dir():
         raise JaxLMError(f"{include}: no such directory of tasks")
     evaluator, manager = harness_module("evaluator"), harness_module("tasks").TaskManager
+    # It asks git about the current directory, and git says on stderr that this is no repository.
+    evaluator.get_git_commit_hash = lambda: None
     known = manager(include_path=None if include is None else str(include))
     for task in tasks:
         if task not in known.all_tasks:
             raise UsageError(
-                f"--lm-eval {task}: no such task{nearest(task, known.all_tasks)}; "
-                "--lm-eval-include DIR adds your own"
+                f"--lm-eval {task}: no such task (--lm-eval-include DIR adds your own)"
+                f"{nearest(task, known.all_tasks, cutoff=CLOSE)}"
             )
     adapter = adapter_class()(opened=opened_model(model, options or HarnessOptions()))
     try:

@@ -131,7 +131,7 @@ def written_texts(
     for number, prompt in enumerate(prompts):
         alike[prompt.stop, prompt.stop_ids].append(number)
     found: dict[int, Continued] = {}
-    with Progress(None, "tokens", label="written") as progress:
+    with Progress(len(pairs), "texts", label="written").measure_from_start() as progress:
         for (stop, stop_ids), numbers in alike.items():
             written = continue_ids(
                 model,
@@ -139,9 +139,11 @@ def written_texts(
                 [prompts[number].ids[-room:] for number in numbers],
                 _writing(options, stop_ids),
                 stop=stop,
-                heard=lambda number, piece: progress.update(1),
                 options=DecodeOptions(
-                    batch_size=options.batch_size, dtype=options.dtype, mesh=usual_mesh()
+                    batch_size=options.batch_size,
+                    dtype=options.dtype,
+                    mesh=usual_mesh(),
+                    advance=progress.update,
                 ),
             )
             found |= zip(numbers, written, strict=True)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from jax_lm.errors import JaxLMError
 from jax_lm.evaluation.results.bootstrap import LEVEL
 from jax_lm.evaluation.results.result import Evaluation
 from jax_lm.evaluation.results.table import ALL, MEAN
+from jax_lm.evaluation.results.writing import check_place
 from jax_lm.files.atomic import write_text
 from jax_lm.trackers.svg_chart import Series
-from jax_lm.trackers.svg_file import Bar, Reference, interval_figure, line_figure
+from jax_lm.trackers.svg_file import Bar, Reference, interval_figure, line_figure, reference_colour
 
 LABELS = {"bits_per_byte": "bits per UTF-8 byte", "loss": "loss (nats / token)"}
 MOST_CURVES = 7
@@ -20,13 +20,11 @@ def write_plot(found: Sequence[Evaluation], path: Path) -> Path:
     """Draw one evaluation by subset, or several by step; gives ``path``.
 
     Raises:
-        JaxLMError: the directory cannot be made.
+        JaxLMError: the file cannot be written.
     """
+    check_place(path)
     picture = by_subset(found[0]) if len(found) == 1 else by_step(found)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise JaxLMError(f"{path}: there is a file where its directory should be") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, picture)
     return path
 
@@ -56,9 +54,9 @@ def by_step(found: Sequence[Evaluation]) -> str:
     if first.has_subsets and len(first.scores) <= MOST_CURVES:
         subsets += sorted(first.scores)
     series = [_curve(found, steps, name, colour) for colour, name in enumerate(subsets)]
-    for colour, (label, value) in enumerate(first.compressors.items(), len(series)):
-        ends = [(steps[0], value), (steps[-1], value)]
-        series.append(Series(label=label, points=ends, colour=colour))
+    for index, (label, value) in enumerate(first.compressors.items()):
+        ends, colour = [(steps[0], value), (steps[-1], value)], reference_colour(index)
+        series.append(Series(label=label, points=ends, colour=colour, dashed=True))
     title = f"{_words(number)} over training, {first.method.partition(' (')[0]}, {first.counted}"
     bars = f" (bars: {LEVEL:.0%} intervals)" if any(one.bounds for one in series) else ""
     return line_figure(title, series, "step", LABELS[number] + bars)
@@ -80,6 +78,7 @@ def _curve(
         points=[(step, bar.value) for step, bar in zip(steps, bars, strict=True)],
         colour=colour,
         markers=True,
+        dashed=False,
         bounds=bounds if len(bounds) == len(bars) else (),
     )
 

@@ -54,7 +54,7 @@ class Evaluation:
     @property
     def counted(self) -> str:
         """How much was scored, such as ``31 documents``."""
-        return f"{len(self.tally):,} {self.unit}"
+        return counted(len(self.tally), self.unit)
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
@@ -140,7 +140,9 @@ class Evaluation:
             return "none asked for"
         if not self._drawn[None]:
             count = len(self.tally.scored())
-            return f"none: {count} {self.unit} are too few (at least {FEWEST} are needed)"
+            verb = "is" if count == 1 else "are"
+            few = f"{counted(count, self.unit)} {verb} too few"
+            return f"none: {few} (at least {FEWEST} are needed)"
         return (
             f"{LEVEL:.0%}, {METHOD} over {self.unit}, {resamples:,} resamples, seed {seed}; a "
             f"subset needs at least {FEWEST} {self.unit}"
@@ -169,6 +171,7 @@ class Evaluation:
                     "bytes": scores.num_bytes,
                 }
                 for name, scores in self.scores.items()
+                if name or self.has_subsets
             },
         }
         if self.has_subsets:
@@ -184,6 +187,11 @@ class Evaluation:
 
     def _values(self, subset: str | None, scores: Scores) -> dict[str, Any]:
         return _prefixed(scores.numbers(), self.intervals[subset])
+
+
+def counted(count: int, unit: str) -> str:
+    """A number with its unit, which is given in the plural: ``1 document``."""
+    return f"{count:,} {unit.removesuffix('s') if count == 1 else unit}"
 
 
 def _prefixed(numbers: Mapping[str, float], intervals: Mapping[str, Interval]) -> dict[str, Any]:

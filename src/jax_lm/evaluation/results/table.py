@@ -1,6 +1,7 @@
 """An evaluation as a table for a person."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jax_lm.evaluation.results.bootstrap import LEVEL, Interval
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from jax_lm.evaluation.results.result import Evaluation
 
 ALL, MEAN = "all", "mean of subsets"
+MEAN_WIDTH = len(MEAN)
 NUMBERS = {"loss": "9.4f", "perplexity": "12.3f", "accuracy": "10.4f", "bits_per_byte": "15.4f"}
 
 
@@ -25,8 +27,6 @@ def table(found: "Evaluation") -> str:
         ]
     names = [name for name, *_ in shown] + [MEAN] * found.has_subsets
     width = max(map(len, [*names, "subset"])) + 2
-    number = found.main_number
-    interval = f"{LEVEL:.0%} interval{'' if everything.num_bytes else ' of loss'}"
     lines = [
         f"model      {found.model}",
         f"text       {found.source}: {found.counted}"
@@ -34,25 +34,38 @@ def table(found: "Evaluation") -> str:
         f"method     {found.method}",
         f"intervals  {found.how_intervals}",
         "",
-        f"{'subset':<{width}}{found.unit:>10}{'tokens':>12}     loss  perplexity  accuracy"
-        f"  bits per byte  {interval:>18}",
+        f"{'subset':<{width}}{found.unit:>10}{'tokens':>12}{_heading(found)}",
     ]
     for name, subset, count, tokens, numbers in shown:
-        bounds = found.intervals[subset].get(number)
-        lines.append(f"{name:<{width}}{count:>10,}{tokens:>12,}" + _numbers(numbers, bounds))
+        counts = f"{name:<{width}}{count:>10,}{tokens:>12,}"
+        lines.append(counts + _numbers(found, numbers, found.intervals[subset]))
     if found.has_subsets:
-        bounds = found.subset_mean_intervals.get(number)
-        lines.append(f"{MEAN:<{width}}{'':>22}" + _numbers(found.subset_mean, bounds))
+        mean = _numbers(found, found.subset_mean, found.subset_mean_intervals)
+        lines.append(f"{MEAN:<{width}}{'':>22}{mean}")
     return "\n".join([*lines, *_footer(found)])
 
 
-def _numbers(numbers: Mapping[str, float], bounds: Interval | None) -> str:
+def _heading(found: "Evaluation") -> str:
+    """Above what ``_numbers`` gives."""
+    numbers = "     loss  perplexity  accuracy  bits per byte"
+    if not found.intervals[None]:
+        return numbers
+    interval = f"{LEVEL:.0%} interval{'' if found.everything.num_bytes else ' of loss'}"
+    return f"{numbers}  {interval:>18}"
+
+
+def _numbers(
+    found: "Evaluation", numbers: Mapping[str, float], intervals: Mapping[str, Interval]
+) -> str:
     cells = [
         _cell(numbers[name], shape) if name in numbers else f"{'-':>{shape.split('.')[0]}}"
         for name, shape in NUMBERS.items()
     ]
+    if not found.intervals[None]:
+        return "".join(cells)
+    bounds = intervals.get(found.main_number)
     interval = "-" if bounds is None else f"{bounds.low:.4f} - {bounds.high:.4f}"
-    return f"{''.join(cells)}  {interval:>18}".rstrip()
+    return f"{''.join(cells)}  {interval:>18}"
 
 
 def _cell(value: float, shape: str) -> str:
@@ -78,17 +91,20 @@ def _footer(found: "Evaluation") -> list[str]:
 
 def checkpoint_lines(found: "Evaluation", *, first: bool) -> list[str]:
     """One line for a checkpoint; above the first, what all of them share."""
-    everything = found.everything
-    number = found.main_number
+    mean = found.has_subsets
     lines = []
     if first:
         lines = [
+            f"model      {Path(found.model).parent}: every checkpoint",
             f"text       {found.source}: {found.counted}",
             f"method     {found.method}",
             f"intervals  {found.how_intervals}",
             *_footer(found)[-1:][: bool(found.compressors)],
             "",
-            f"{'step':>10}     loss  perplexity  accuracy  bits per byte  {LEVEL:.0%} interval",
+            f"{'step':>10}{_heading(found)}" + f"  {MEAN:>{MEAN_WIDTH}}" * mean,
         ]
-    numbers = _numbers(everything.numbers(), found.intervals[None].get(number))
-    return [*lines, f"{found.step or 0:>10,}{numbers}"]
+    line = f"{found.step or 0:>10,}"
+    line += _numbers(found, found.everything.numbers(), found.intervals[None])
+    if mean:
+        line += f"  {_cell(found.subset_mean[found.main_number], f'{MEAN_WIDTH}.4f')}"
+    return [*lines, line]

@@ -1,6 +1,7 @@
 """Numbers to a JSON file, and to Weights & Biases."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,22 +33,38 @@ def write_results(found: Sequence[Results], output: Path, of_checkpoints: bool) 
         of_checkpoints: they are of checkpoints, and stand in a list.
 
     Raises:
-        JaxLMError: there is a file where the directory should be.
+        JaxLMError: as for ``check_place``.
     """
-    path = output if output.suffix == ".json" else output / RESULTS_FILE
-    directory = path.parent
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise JaxLMError(
-            f"{output}: there is a file in the way; name a directory or a .json file"
-        ) from None
-    if path.is_dir():
-        raise JaxLMError(f"{path}: there is a directory; name a .json file or a directory above")
+    path = results_file(output)
+    check_place(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     all_values = [finite(one.to_json()) for one in found]
     values: Any = {"checkpoints": all_values} if of_checkpoints else all_values[0]
     write_text(path, json.dumps(values, indent=1, allow_nan=False) + "\n")
     return path
+
+
+def results_file(output: Path) -> Path:
+    """The file that results go to."""
+    return output if output.suffix == ".json" else output / RESULTS_FILE
+
+
+def check_place(path: Path) -> None:
+    """Refuse a file that could not be written; makes nothing.
+
+    Raises:
+        JaxLMError: there is a directory of its name, a file where its directory should be, or no
+            permission.
+    """
+    if path.is_dir():
+        raise JaxLMError(f"{path}: there is a directory; name a file, or a directory above")
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise JaxLMError(
+            f"{path}: there is a file in the way, {above}; name another file or directory"
+        )
+    if not os.access(above, os.W_OK):
+        raise JaxLMError(f"{path}: no permission to write in {above}; name another place")
 
 
 def directory_of(output: Path) -> Path:

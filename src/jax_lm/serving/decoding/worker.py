@@ -13,7 +13,11 @@ from jax_lm.errors import JaxLMError
 from jax_lm.generation.requests import Drawn
 from jax_lm.generation.slots import TOKENS_AT_ONCE
 from jax_lm.serving.decoding.jobs import Decoding, Job, NotServing, QueueFull
+from jax_lm.training.freed_memory import give_back_freed_memory
 
+GIVE_BACK_EVERY = 256
+"""Steps after which memory that was freed goes back to the system: reading prompts of ever other
+sizes leaves gaps, which double what a busy server holds. Takes milliseconds."""
 LOG = logging.getLogger("jax_lm.serving")
 
 Post = Callable[[Callable[[], None]], None]
@@ -34,6 +38,7 @@ class Worker:
         self._stopping = False
         self._error: Exception | None = None
         self._post: Post = _nowhere
+        self._steps = 0
         self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
 
     def start(self, post: Post) -> None:
@@ -117,6 +122,9 @@ class Worker:
                 self._admit()
                 if self._running:
                     self._step()
+                    self._steps += 1
+                    if self._steps % GIVE_BACK_EVERY == 0:
+                        give_back_freed_memory()
             self._fail_all(NotServing())
         except Exception as error:
             LOG.exception("decoding failed; the server ends")
