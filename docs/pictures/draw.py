@@ -18,9 +18,10 @@ from playwright.sync_api import Page, sync_playwright
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-RUN, OTHER = ROOT / "runs" / "quickstart", ROOT / "runs" / "slower-learning"
-DATA = ROOT / "runs" / "quickstart-data"
-BY_PACKAGE = ROOT / "runs" / "by-package.jsonl"
+RUNS = Path("runs")  # from the root, where every verb is run: no picture shows a machine's paths
+RUN, OTHER = RUNS / "quickstart", RUNS / "slower-learning"
+FEATURES = RUNS / "quickstart-data" / "features"
+BY_PACKAGE = RUNS / "by-package.jsonl"
 PACKAGES = ("asyncio", "email", "http", "json", "logging", "unittest", "xml")
 WIDTH = 800
 PORT = 8765
@@ -34,13 +35,15 @@ def jax_lm(*words: object) -> None:
 def make_runs() -> None:
     """The quickstart and one that differs in its learning rate; both are kept between calls."""
     jax_lm("quickstart")
-    if not (OTHER / "report.html").exists():
+    if not (ROOT / OTHER / "report.html").exists():
         settings = {
-            "--data.train": DATA / "features" / "train",
-            "--data.validation": DATA / "features" / "held-out",
+            "--data.train": FEATURES / "train",
+            "--data.validation": FEATURES / "held-out",
             "--optimizer.learning-rate": 5e-4,
             "--optimizer.min-learning-rate": 5e-5,
             "--evaluation.every": 400,
+            "--checkpoint.every": 400,
+            "--checkpoint.keep-every": 400,
             "--run-dir": OTHER,
         }
         jax_lm("train", "quickstart", *(word for pair in settings.items() for word in pair))
@@ -49,7 +52,7 @@ def make_runs() -> None:
 def write_by_package() -> None:
     """The standard library's packages as subsets."""
     library = Path(json.__file__).parents[1]
-    with BY_PACKAGE.open("w", encoding="utf-8") as file:
+    with (ROOT / BY_PACKAGE).open("w", encoding="utf-8") as file:
         for package in PACKAGES:
             for path in sorted((library / package).rglob("*.py")):
                 text = path.read_text(encoding="utf-8")
@@ -71,10 +74,13 @@ def browser(width: int, height: int = 900) -> Iterator[Page]:
 
 def draw_report() -> None:
     """Two runs over each other: the head of the report and its first curves."""
-    jax_lm("report", RUN, OTHER, "--output", ROOT / "runs" / "both.html")
-    with browser(WIDTH, 1250) as page:
-        page.goto((ROOT / "runs" / "both.html").as_uri())
-        page.screenshot(path=HERE / "report.png")
+    jax_lm("report", RUN, OTHER, "--output", RUNS / "both.html")
+    with browser(WIDTH) as page:
+        page.goto((ROOT / RUNS / "both.html").as_uri())
+        chart = page.locator("figure").first.bounding_box()
+        assert chart is not None
+        size = {"x": 0, "y": 0, "width": WIDTH, "height": chart["y"] + chart["height"] + 20}
+        page.screenshot(path=HERE / "report.png", full_page=True, clip=size)
 
 
 def draw_evaluations() -> None:
@@ -82,7 +88,7 @@ def draw_evaluations() -> None:
     spec = f"{BY_PACKAGE}?subset=package"
     jax_lm("evaluate", RUN, spec, "--plot", HERE / "evaluate.svg")
     held_out = ("stdlib?split=validation", "--all-checkpoints", "--max-documents", 20)
-    jax_lm("evaluate", RUN, *held_out, "--plot", HERE / "checkpoints.svg")
+    jax_lm("evaluate", OTHER, *held_out, "--plot", HERE / "checkpoints.svg")
 
 
 def draw_chat_page() -> None:
