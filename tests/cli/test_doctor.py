@@ -8,6 +8,7 @@ from jax_lm.cli.main import main
 OPTIONAL_MODULES = (
     "apache_beam", "datasets", "fastokens", "gcsfs", "gigatoken", "orjson", "pymongo", "s3fs",
     "sentencepiece", "sentencex", "tensorboard", "torch", "transformers", "wandb",
+    "starlette", "uvicorn", "lm_eval",
 )  # fmt: skip
 
 
