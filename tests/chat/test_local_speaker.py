@@ -80,6 +80,7 @@ def test_what_does_not_fit_is_forgotten_from_the_beginning(speaker: LocalSpeaker
     assert speaker.num_forgotten % 2 == 0
 
 
+@pytest.mark.slow
 def test_encoders_do_not_chat(opened: OpenedModel) -> None:
     config = RobertaConfig(
         vocab_size=300, context_length=8, num_layers=1, num_heads=1, embed_dim=8, pad_id=1

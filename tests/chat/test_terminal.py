@@ -1,6 +1,7 @@
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,12 @@ from pathlib import Path
 import pytest
 
 SECONDS = 30
+
+
+def on_terminal(slave: int) -> None:
+    """As a shell starts what a person types: the terminal is its own, and Ctrl-C reaches it."""
+    os.close(os.open(os.ttyname(slave), os.O_RDWR))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class TypedProcess:
@@ -26,7 +33,7 @@ class TypedProcess:
             stderr=slave,
             env=environment,
             start_new_session=True,
-            preexec_fn=lambda: os.close(os.open(os.ttyname(slave), os.O_RDWR)),
+            preexec_fn=lambda: on_terminal(slave),
         )
         os.close(slave)
         self.printed = ""

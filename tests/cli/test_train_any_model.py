@@ -126,7 +126,7 @@ def test_an_encoder_is_trained_evaluated_and_exported(folder: Path, tmp_path: Pa
     assert scores[0] == pytest.approx(scores[1], rel=1e-6)
     assert "masked-lm (probability 0.15" in capsys.readouterr().out
     assert main(["generate", str(tmp_path / "run"), "--prompt", "x"]) == 1
-    assert "only a decoder continues text" in capsys.readouterr().err
+    assert "only decoders and encoder-decoders write text" in capsys.readouterr().err
 
 
 def test_pairs_teach_a_decoder_its_outputs_and_weights_are_taken_up(

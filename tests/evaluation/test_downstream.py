@@ -131,6 +131,7 @@ def test_what_is_read_first(answers, tokenizer):
         _ = HarnessModel(bare, HarnessOptions()).first_id
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_reads_context_and_continuation_apart(tokenizer):
     shape = {"num_layers": 1, "num_heads": 2, "embed_dim": 16, "decoder_start_id": 0}
     config = T5Config(vocab_size=tokenizer.vocab_size, context_length=WINDOW, **shape)

@@ -118,6 +118,7 @@ def test_requests_that_cannot_be_served_are_refused(short_model):
         SlotDecoder(short_model, num_slots=1, eos_id=None, max_length=33)
 
 
+@pytest.mark.slow
 def test_few_programs_are_compiled(model):
     slot_arrays.step.clear_cache()
     slot_arrays.read.clear_cache()
@@ -211,6 +212,7 @@ def test_texts_go_on_where_another_prompt_cannot_be_read(model, monkeypatch):
     assert decoder.intact
 
 
+@pytest.mark.slow
 def test_the_batch_size_and_the_precision(model):
     config = drawn_config(max_new_tokens=8)
     prompts = [*PROMPTS, *PROMPTS]
@@ -247,6 +249,7 @@ def test_an_output_may_be_longer_than_t5s_rows_and_not_than_barts_positions():
     assert said == [expected]
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_must_know_what_outputs_begin_with():
     config = T5Config(vocab_size=30, num_layers=1, num_heads=1, embed_dim=8, mlp_dim=8, head_dim=8)
     decoder = SlotDecoder(init_model(jax.random.key(0), config), num_slots=1, eos_id=None)

@@ -128,6 +128,7 @@ def ask_for_much(client: httpx.Client) -> Any:
     return client.stream("POST", "/v1/completions", json=body)
 
 
+@pytest.mark.slow
 def test_a_signal_lets_running_requests_finish(directory: Path) -> None:
     command = [sys.executable, "-m", "jax_lm", "serve", str(directory), "--port", "0"]
     command += ["--max-concurrent", "4", "--grace-period", "20", "--served-model-name", "mine"]
